@@ -209,6 +209,8 @@ int index_list(struct index *ix, const struct index_range *range, struct arena *
 typedef int index_each_fn(void *arg, const struct index_file *f, struct err *err);
 int index_each(struct index *ix, enum index_kind kind, enum index_state state, index_each_fn *fn, void *arg,
 	       struct err *err);
+/* The same for each file at or below this path, which ends in no slash, in any order; @fn may not delete it. */
+int index_each_below(struct index *ix, struct str path, index_each_fn *fn, void *arg, struct err *err);
 /* Packages that are due for a deep pass: QUEUED and HEADER, and FAILED for which index_is_retried(); up to
  * @max. */
 int index_due(struct index *ix, int64_t now_s, size_t max, struct arena *a, struct index_file **ret,

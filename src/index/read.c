@@ -311,6 +311,45 @@ int index_each(struct index *ix, enum index_kind kind, enum index_state state, i
 	return 0;
 }
 
+int index_each_below(struct index *ix, struct str path, index_each_fn *fn, void *arg, struct err *err)
+{
+	AUTO(arena_done) struct arena a = { 0 };
+	AUTO(buf_done) struct buf from = { 0 };
+	AUTO(buf_done) struct buf to = { 0 };
+	struct index_file f;
+	struct db_stmt *s;
+	int r;
+
+	arena_init(&a);
+	r = index_file_by_path(ix, path, &a, &f, err);
+	if (r < 0)
+		return -1;
+	if (r == 0 && (r = fn(arg, &f, err)) != 0)
+		return r;
+	if (index_prepare(ix,
+			  "SELECT " INDEX_FILE_COLUMNS " FROM " INDEX_FILE_TABLES
+			  " WHERE d.path >= ?1 AND d.path < ?2",
+			  &s, err) < 0)
+		return -1;
+	/* All folders whose paths begin with this one and a slash. */
+	buf_add_str(&from, path);
+	buf_add_char(&from, '/');
+	buf_add_str(&to, path);
+	buf_add_char(&to, '/' + 1);
+	db_bind_bytes(s, 1, buf_bytes(&from));
+	db_bind_bytes(s, 2, buf_bytes(&to));
+	while ((r = db_step(s, err)) == DB_ROW) {
+		arena_reset(&a);
+		r = index_row_file(s, &a, &f, err);
+		if (r == 0)
+			r = fn(arg, &f, err);
+		if (r)
+			break;
+	}
+	db_reset(s);
+	return r;
+}
+
 int index_due(struct index *ix, int64_t now_s, size_t max, struct arena *a, struct index_file **ret,
 	      size_t *ret_n, struct err *err)
 {

@@ -15,12 +15,10 @@
 #define PAGE         1000u
 #define ORPHAN_AGE_S 600
 
-static bool file_is_gone(struct scan *s, const char *path)
+static bool file_is_gone(const char *path)
 {
 	struct stat st;
 
-	if (!walk_admits(s, path, true))
-		return true;
 	/* A listing tells (walk_s3.c). */
 	if (s3_is_url(str_of(path)))
 		return false;
@@ -129,6 +127,21 @@ static void groom_orphans(struct scan *s, struct index *ix)
 	closedir(dir);
 }
 
+/* Is the row of this file to be deleted? Not if it only seems to be missing, in a folder that could not be listed. */
+static bool row_is_stale(struct scan *s, const char *path)
+{
+	if (!walk_admits(s, path, true))
+		return true;
+	if (!file_is_gone(path))
+		return false;
+	if (!unlisted_covers(s->unlisted, path))
+		return true;
+	pthread_mutex_lock(&s->lock);
+	s->groom_kept = true;
+	pthread_mutex_unlock(&s->lock);
+	return false;
+}
+
 static void groom_run(struct scan *s, struct index *ix)
 {
 	int64_t after = 0;
@@ -150,7 +163,7 @@ static void groom_run(struct scan *s, struct index *ix)
 			break;
 		for (size_t i = 0; i < n && !atomic_load(&s->stopping); i++) {
 			after = files[i].id;
-			bool gone = file_is_gone(s, arena_strdup(&a, files[i].path));
+			bool gone = row_is_stale(s, arena_strdup(&a, files[i].path));
 
 			stats_groomed(gone);
 			if (!gone) {

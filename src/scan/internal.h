@@ -4,7 +4,9 @@
  *
  *   scan.c      threads, beginning and end; calls all others
  *   walk.c      finds candidates             -> candidates queue  (walking thread)
- *   walk_s3.c   the same in a bucket
+ *   folder.c    the names in a folder
+ *   walk_s3.c   the same as walk.c in a bucket
+ *   unlisted.c  folders and buckets that could not be listed
  *   watch.c     inotify: changed paths       -> the walking thread
  *   probe.c     classifies one candidate     -> writer queue      (probing threads)
  *   job*.c      deep passes (job.h)          -> writer queue      (deep threads)
@@ -187,15 +189,45 @@ bool jobs_reading(struct jobs *j, const struct build_id *id, struct scan_reading
 
 /* ---- walk.c ---- */
 
-/* Walk a root, or a path below one. New and changed files become candidates. @depth: of @path below its
- * root. */
-void walk_path(struct scan *s, const char *path, unsigned depth);
+/* Walk a root, or a path below one. New and changed files become candidates. */
+void walk_root(struct scan *s, const char *path);
+void walk_path(struct scan *s, const char *path);
 /* A file or object of a walk: a candidate, if it may be indexed and is new or changed. */
 void walk_candidate(struct scan *s, const char *path, const struct stat *st);
 /* Do name and options allow this file? */
 bool walk_admits(struct scan *s, const char *path, bool groom);
 /* Follow a change of @path: probe a file, walk a folder, delete the row of a file that is gone. */
 void walk_changed(struct scan *s, const char *path);
+
+/* ---- folder.c ---- */
+
+/* The names in the folder, sorted, in @a; the caller frees the list. 0, or the errno; then these are some of them. */
+int folder_names(const char *path, struct arena *a, char ***ret, size_t *ret_n);
+
+/* ---- unlisted.c ---- */
+
+/* Folders and buckets that could not be listed. Any thread. */
+struct unlisted;
+struct unlisted *unlisted_new(void);
+void unlisted_free(struct unlisted *u);
+/* A walk of @path, and of all below it, begins. */
+void unlisted_begin(struct unlisted *u, const char *path);
+/* In the walk of @top, @path could not be listed. true: it is new, and to be logged. */
+bool unlisted_add(struct unlisted *u, const char *path, const char *top, const char *why);
+/* The walk of @path has ended: what was not added since its beginning is listed again. Returns the number of these places. */
+size_t unlisted_end(struct unlisted *u, const char *path);
+unsigned unlisted_count(const struct unlisted *u);
+/* One of them, and why. */
+void unlisted_why(struct unlisted *u, char *ret, size_t size);
+/* Whether @path is one of them, or below one. */
+bool unlisted_covers(struct unlisted *u, const char *path);
+int64_t unlisted_next_ms(struct unlisted *u); /* of the next try; monotonic */
+/* One whose next try has come, on the heap; NULL: none. */
+char *unlisted_take_due(struct unlisted *u);
+/* What to do against this errno. */
+const char *unlisted_advice(int number);
+/* Whether @path is @folder, or below it. */
+bool path_is_below(const char *path, const char *folder);
 
 /* ---- walk_s3.c ---- */
 
@@ -210,7 +242,7 @@ enum scan_role { SCAN_ROLE_SCAN, SCAN_ROLE_WALK, SCAN_ROLE_GROOM };
 void stats_busy(enum scan_role role, bool on); /* a piece of work begins, or ends */
 void stats_committed(const struct change *c);  /* after the commit */
 void stats_groomed(bool stale);
-void stats_set(size_t n_pending, bool is_idle); /* before metrics are written */
+void stats_set(size_t n_pending, bool is_idle, unsigned n_unlisted); /* before metrics are written */
 
 /* ---- watch.c ---- */
 struct watch;
@@ -240,6 +272,7 @@ struct scan {
 	struct jobs *jobs;
 	struct watch *watch;
 	struct ignored_files *ignored;
+	struct unlisted *unlisted;
 	struct index *walk_index, *groom_index; /* the connections of these two threads */
 
 	pthread_t walk_thread, groom_thread, *probe_threads;
@@ -251,15 +284,15 @@ struct scan {
 	atomic_bool stopping;
 	/* under lock */
 	bool want_walk, want_groom;
-	bool following; /* changes reported by inotify are being probed */
-	char **dirty;   /* paths reported by inotify */
+	bool following; /* changes reported by inotify are being probed, or a part of the roots is walked again */
+	char **dirty; /* paths reported by inotify */
 	size_t n_dirty, room_dirty;
 	struct scan_progress progress;
 	size_t n_probing; /* candidates that were pushed and are not yet probed */
 	bool was_read;    /* everything was read once */
 	/* How often making the index anew has begun, has ended, and was followed by a whole walk. */
 	unsigned n_remakes, n_remade, n_remakes_walked;
-	unsigned n_unlisted; /* buckets that the last walk could not list */
+	bool groom_kept; /* grooming has kept rows of missing files, below places that could not be listed */
 	/* failures in the log: since when, how many, and how many are not there */
 	int64_t told_from_ms;
 	uint64_t n_told, n_silent;
@@ -273,4 +306,6 @@ void scan_add_candidate(struct scan *s, struct candidate *c);
 void scan_path_changed(struct scan *s, const char *path);
 /* Count the failure, and log it, unless many others were logged before. */
 void scan_failed(struct scan *s, struct str path, const struct err *why);
+/* A place that could not be listed is listed again, or gone. */
+void scan_listed(struct scan *s);
 void scan_check_read(struct scan *s); /* if everything is read: wake the requests that seek */

@@ -15,10 +15,9 @@
 #define CANDIDATES_QUEUED 1024u
 #define BUCKET_PROBES     64u /* threads that wait for the headers of packages in a bucket */
 #define LOST_MS \
-	300000            /* pause after changes that could not be stored (a full disk), before the
+	300000       /* pause after changes that could not be stored (a full disk), before the
 				    next walk */
-#define UNLISTED_MS 15000 /* pause before a bucket is listed again that could not be */
-#define QUIET_MS    300   /* pause after the last inotify event, before its paths are probed */
+#define QUIET_MS 300 /* pause after the last inotify event, before its paths are probed */
 
 /* ---- probing threads ---- */
 
@@ -66,25 +65,37 @@ static void scan_settle(struct scan *s)
 	scan_check_read(s);
 }
 
+static void walk_bucket_root(struct scan *s, const char *url)
+{
+	struct err why = { 0 };
+
+	unlisted_begin(s->unlisted, url);
+	if (walk_bucket(s, url, &why) < 0) {
+		if (atomic_load(&s->stopping))
+			return;
+		if (unlisted_add(s->unlisted, url, url, why.text))
+			log_error("scan", "%s: it could not be listed: %s", url, why.text);
+	}
+	if (unlisted_end(s->unlisted, url))
+		scan_listed(s);
+}
+
+static void walk_any_root(struct scan *s, struct str root)
+{
+	if (s3_is_url(root))
+		walk_bucket_root(s, root.p);
+	else
+		walk_root(s, root.p);
+}
+
 static void walk_roots(struct scan *s, bool first, unsigned n_remade)
 {
 	int64_t from_ms = clock_mono_ms();
 
-	struct err why = { 0 };
-	unsigned n_unlisted = 0;
-
-	for (size_t i = 0; i < s->opts.n_roots; i++) {
-		if (!s3_is_url(s->opts.roots[i])) {
-			walk_path(s, s->opts.roots[i].p, 0);
-		} else if (walk_bucket(s, s->opts.roots[i].p, &why) < 0 && !atomic_load(&s->stopping)) {
-			log_error("scan", "%s: it could not be listed: %s", s->opts.roots[i].p, why.text);
-			n_unlisted++;
-		}
-	}
+	for (size_t i = 0; i < s->opts.n_roots; i++)
+		walk_any_root(s, s->opts.roots[i]);
 	scan_settle(s);
 	pthread_mutex_lock(&s->lock);
-	s->n_unlisted = s->progress.n_unlisted = n_unlisted;
-	snprintf(s->progress.unlisted, sizeof(s->progress.unlisted), "%.255s", why.text);
 	s->progress.walking = false;
 	s->n_remakes_walked = n_remade;
 	s->progress.walked_mono_ms = clock_mono_ms();
@@ -98,6 +109,46 @@ static void walk_roots(struct scan *s, bool first, unsigned n_remade)
 	s->want_groom |= first;
 	pthread_cond_broadcast(&s->changed);
 	pthread_mutex_unlock(&s->lock);
+	scan_check_read(s);
+}
+
+static void scan_set_following(struct scan *s, bool on)
+{
+	pthread_mutex_lock(&s->lock);
+	s->following = on;
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* The root with this path, or this real path; NULL: none. */
+static const struct str *root_of_path(const struct scan *s, const char *path)
+{
+	for (size_t i = 0; i < s->opts.n_roots; i++) {
+		const struct str *root = &s->opts.roots[i];
+		AUTO(mem_freep) char *real = s3_is_url(*root) ? NULL : realpath(root->p, NULL);
+
+		if (strcmp(root->p, path) == 0 || (real && strcmp(real, path) == 0))
+			return root;
+	}
+	return NULL;
+}
+
+/* The places that could not be listed, and whose next try has come. */
+static void walk_unlisted_again(struct scan *s)
+{
+	char *path;
+
+	scan_set_following(s, true);
+	while (!atomic_load(&s->stopping) && (path = unlisted_take_due(s->unlisted)) != NULL) {
+		const struct str *root = root_of_path(s, path);
+
+		if (root)
+			walk_any_root(s, *root);
+		else
+			walk_path(s, path);
+		free(path);
+	}
+	scan_settle(s);
+	scan_set_following(s, false);
 	scan_check_read(s);
 }
 
@@ -126,9 +177,7 @@ static void walk_follow_changes(struct scan *s)
 	}
 	free(dirty);
 	scan_settle(s);
-	pthread_mutex_lock(&s->lock);
-	s->following = false;
-	pthread_mutex_unlock(&s->lock);
+	scan_set_following(s, false);
 }
 
 static void *walk_main(void *arg)
@@ -140,7 +189,7 @@ static void *walk_main(void *arg)
 	pthread_setname_np(pthread_self(), "traverse");
 	pthread_mutex_lock(&s->lock);
 	while (!atomic_load(&s->stopping)) {
-		int64_t now_ms = clock_mono_ms();
+		int64_t now_ms = clock_mono_ms(), next_ms = MIN(next_walk_ms, unlisted_next_ms(s->unlisted));
 		unsigned n_remade = s->n_remade;
 
 		if (s->want_walk || now_ms >= next_walk_ms) {
@@ -160,14 +209,16 @@ static void *walk_main(void *arg)
 			pthread_mutex_unlock(&s->lock);
 			walk_follow_changes(s);
 			pthread_mutex_lock(&s->lock);
+		} else if (now_ms >= next_ms) {
+			pthread_mutex_unlock(&s->lock);
+			walk_unlisted_again(s);
+			pthread_mutex_lock(&s->lock);
 		} else {
-			condition_wait(&s->changed, &s->lock, MIN(next_walk_ms - now_ms, INT64_C(60000)));
+			condition_wait(&s->changed, &s->lock, MIN(next_ms - now_ms, INT64_C(60000)));
 		}
 		/* A walk finds the changes again that could not be stored, perhaps long before its time. */
 		if (writer_lost(s->writer))
 			next_walk_ms = MIN(next_walk_ms, clock_mono_ms() + LOST_MS);
-		if (s->n_unlisted)
-			next_walk_ms = MIN(next_walk_ms, clock_mono_ms() + UNLISTED_MS);
 	}
 	pthread_mutex_unlock(&s->lock);
 	return NULL;
@@ -199,7 +250,7 @@ static void scan_collect(void *arg)
 	pthread_mutex_lock(&s->lock);
 	n_pending = s->n_probing + s->n_dirty;
 	pthread_mutex_unlock(&s->lock);
-	stats_set(n_pending + jobs_pending(s->jobs), scan_wait_idle(s, 0));
+	stats_set(n_pending + jobs_pending(s->jobs), scan_wait_idle(s, 0), unlisted_count(s->unlisted));
 }
 
 static int regex_compile(regex_t *re, const char *text, bool *ret_has, const char *what, struct err *err)
@@ -247,6 +298,7 @@ int scan_new(const struct scan_options *opts, struct scan **ret, struct err *err
 	pthread_mutex_init(&s->lock, NULL);
 	condition_init(&s->changed);
 	s->ignored = ignored_new();
+	s->unlisted = unlisted_new();
 	s->candidates = queue_new(CANDIDATES_QUEUED);
 	s->jobs = jobs_new(s);
 	s->progress.started_mono_ms = clock_mono_ms();
@@ -372,6 +424,7 @@ void scan_free(struct scan *s)
 	writer_free(s->writer);
 	queue_free(s->candidates);
 	ignored_free(s->ignored);
+	unlisted_free(s->unlisted);
 	for (size_t i = 0; i < s->n_dirty; i++)
 		free(s->dirty[i]);
 	free(s->dirty);
@@ -388,11 +441,12 @@ void scan_free(struct scan *s)
 
 /* ---- progress and requests ---- */
 
-/* Under the lock. While the index is made anew it has not all files again; of a bucket that could not be listed it may lack
+/* Under the lock. While the index is made anew it has not all files again; of a place that could not be listed it may lack
  * some. */
 static bool scan_is_settled(const struct scan *s)
 {
-	return s->progress.ready && !s->unsettled && !s->n_unlisted && s->n_remakes == s->n_remakes_walked;
+	return s->progress.ready && !s->unsettled && !unlisted_count(s->unlisted) &&
+	       s->n_remakes == s->n_remakes_walked;
 }
 
 void scan_progress(struct scan *s, struct scan_progress *ret)
@@ -401,6 +455,8 @@ void scan_progress(struct scan *s, struct scan_progress *ret)
 	*ret = s->progress;
 	ret->settled = scan_is_settled(s);
 	pthread_mutex_unlock(&s->lock);
+	ret->n_unlisted = unlisted_count(s->unlisted);
+	unlisted_why(s->unlisted, ret->unlisted, sizeof(ret->unlisted));
 	jobs_progress(s->jobs, ret);
 }
 

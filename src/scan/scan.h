@@ -73,8 +73,8 @@ struct scan_progress {
 		n_packages_deep; /* of this walk: found, header pass done, deep pass done (or not needed) */
 	uint64_t bytes_total, bytes_done; /* compressed, of packages with a deep pass */
 	uint64_t n_failed;
-	unsigned n_unlisted; /* buckets among the roots that the last walk could not list */
-	char unlisted[256];  /* why, of the last of them */
+	unsigned n_unlisted; /* folders and buckets that could not be listed: then it is not settled */
+	char unlisted[256];  /* one of them, and why */
 	int64_t started_mono_ms;
 	int64_t walked_mono_ms; /* the end of the last complete walk; 0: none yet */
 	int64_t worked_mono_ms; /* when the last file or package was done; 0: none */

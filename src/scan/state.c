@@ -84,6 +84,15 @@ void scan_rescan(struct scan *s)
 	pthread_mutex_unlock(&s->lock);
 }
 
+void scan_listed(struct scan *s)
+{
+	pthread_mutex_lock(&s->lock);
+	s->want_groom |= s->groom_kept;
+	s->groom_kept = false;
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+}
+
 void scan_groom(struct scan *s)
 {
 	pthread_mutex_lock(&s->lock);

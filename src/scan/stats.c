@@ -30,6 +30,11 @@ static const struct metric_family errors = {
 static const struct metric_family idle = { "lode_scan_idle", "1: all files that were found are scanned.",
 					   METRIC_GAUGE, "", NULL };
 
+static const struct metric_family unlisted = {
+	"lode_scan_unlisted", "Folders and buckets that could not be listed and are tried again.",
+	METRIC_GAUGE, "", NULL
+};
+
 static const char *const role_names[] = {
 	[SCAN_ROLE_SCAN] = "scan", [SCAN_ROLE_WALK] = "traverse", [SCAN_ROLE_GROOM] = "groom"
 };
@@ -100,10 +105,11 @@ void stats_groomed(bool stale)
 	metric_count(&groomed, stale ? "stale" : "fresh");
 }
 
-void stats_set(size_t n_pending, bool is_idle)
+void stats_set(size_t n_pending, bool is_idle, unsigned n_unlisted)
 {
 	metric_set(metric_get(&work_pending, "scan"), (int64_t)n_pending);
 	metric_set(metric_get(&idle), is_idle);
+	metric_set(metric_get(&unlisted), n_unlisted);
 	for (unsigned role = 0; role < ARRAY_SIZE(role_names); role++) {
 		metric_add(metric_get(&busy, role_names[role]), 0);
 		metric_add(metric_get(&work_total, role_names[role]), 0);

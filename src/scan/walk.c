@@ -5,7 +5,6 @@
  */
 #include <ctype.h>
 #include <errno.h>
-#include <fts.h>
 #include <limits.h>
 #include <stdlib.h>
 #include "scan/internal.h"
@@ -110,84 +109,7 @@ void walk_candidate(struct scan *s, const char *path, const struct stat *st)
 		scan_add_candidate(s, l);
 }
 
-static int fts_by_name(const FTSENT **a, const FTSENT **b)
-{
-	return strcmp((*a)->fts_name, (*b)->fts_name);
-}
-
-void walk_path(struct scan *s, const char *path, unsigned depth)
-{
-	char real[PATH_MAX];
-	char *roots[2] = { real, NULL };
-	uint64_t n_links = 0; /* that have a package's name and are not followed */
-	int flags = s->opts.follow_links ? FTS_LOGICAL : FTS_PHYSICAL | FTS_XDEV;
-	FTSENT *e;
-	FTS *fts;
-
-	/* The roots themselves may be links. Files below them have the real path, as the regexes expect. */
-	if (!realpath(path, real)) {
-		log_warn("scan", "%s: %s", path, strerror(errno));
-		return;
-	}
-	fts = fts_open(roots, flags | FTS_NOCHDIR, fts_by_name);
-	if (!fts) {
-		log_error("scan", "%s: %s", path, strerror(errno));
-		return;
-	}
-	/* Also when it stops at once: glibc loses memory if nothing was read before the end. */
-	while ((e = fts_read(fts)) != NULL && !atomic_load(&s->stopping)) {
-		switch (e->fts_info) {
-		case FTS_D:
-			/* Entries of this folder are one level deeper. */
-			if (s->opts.max_depth && depth + (unsigned)e->fts_level >= s->opts.max_depth) {
-				fts_set(fts, e, FTS_SKIP);
-				break;
-			}
-			if (s->watch)
-				watch_dir(s->watch, e->fts_path);
-			break;
-		case FTS_F:
-			walk_candidate(s, e->fts_path, e->fts_statp);
-			break;
-		case FTS_SL:
-			n_links += walk_is_package(s, path_basename(str_of(e->fts_path)));
-			break;
-		case FTS_DNR:
-		case FTS_ERR:
-		case FTS_NS:
-			log_warn("scan", "%s: %s", e->fts_path, strerror(e->fts_errno));
-			break;
-		case FTS_DC:
-			log_debug("scan", "%s: a folder within itself", e->fts_path);
-			break;
-		default:
-			break;
-		}
-	}
-	fts_close(fts);
-	if (n_links)
-		log_info("scan",
-			 "%s: packages that are symbolic links are passed over: %llu; --follow-links (lode "
-			 "debuginfod: -L) follows them",
-			 real, (unsigned long long)n_links);
-}
-
-static void walk_delete(struct scan *s, const char *path)
-{
-	AUTO(arena_done) struct arena a = { 0 };
-	struct index_file f;
-	struct err err = { 0 };
-	struct change *c;
-
-	arena_init(&a);
-	if (index_file_by_path(s->walk_index, str_of(path), &a, &f, &err) != 0)
-		return;
-	c = change_new(CHANGE_DEL);
-	c->file = f;
-	c->file.path = arena_str(&c->arena, f.path);
-	c->file.reason = (struct str){ 0 };
-	writer_push(s->writer, c);
-}
+/* ---- walking ---- */
 
 /* The number of folders between @path and its root. */
 static unsigned walk_depth(const struct scan *s, const char *path)
@@ -211,18 +133,250 @@ static unsigned walk_depth(const struct scan *s, const char *path)
 	return ret;
 }
 
+/* A folder whose entries are being visited. */
+struct walk_folder {
+	struct arena a; /* of the names */
+	char **names;   /* heap */
+	size_t n, at;
+	size_t path_size; /* of its own path, in the path of the walk */
+	dev_t dev;
+	ino_t inode;
+	int failed; /* errno of the first entry that could not be inspected */
+	const char *failed_name;
+};
+
+struct walk {
+	struct scan *s;
+	const char *top; /* the folder or file where it begins */
+	bool is_root;    /* that is one of the roots */
+	unsigned depth;  /* of @top below its root */
+	struct buf path; /* of the current entry */
+	struct walk_folder *stack;
+	size_t n, room;
+	uint64_t n_links; /* that have a package's name and are not followed */
+};
+
+static int has_row(void *arg, const struct index_file *f, struct err *err)
+{
+	return 1;
+}
+
+/* Is it unreadable on purpose, like lost+found? Then nothing below it is in the index. A root is never meant to be. */
+static bool folder_is_closed(struct walk *w, const char *folder, int number)
+{
+	struct err err = { 0 };
+
+	if (number != EACCES && number != EPERM && number != ENAMETOOLONG)
+		return false;
+	if (w->is_root && strcmp(folder, w->top) == 0)
+		return false;
+	return index_each_below(w->s->walk_index, str_of(folder), has_row, NULL, &err) == 0;
+}
+
+/* All files of this folder are left out. */
+static bool folder_is_excluded(const struct scan *s, const char *folder)
+{
+	AUTO(mem_freep) char *inside = mem_printf("%s/", folder);
+
+	return scan_excludes(s, inside);
+}
+
+/* @folder could not be listed to its end. @name: the entry of it that failed; NULL: the list itself. */
+static void walk_failed(struct walk *w, const char *folder, const char *name, int number)
+{
+	static const struct stat nothing;
+	AUTO(mem_freep) char *why = NULL;
+
+	if (folder_is_excluded(w->s, folder))
+		return;
+	why = mem_printf("%s%s%s", name ? name : "", name ? ": " : "", strerror(number));
+	if (folder_is_closed(w, folder, number)) {
+		if (ignored_has(w->s->ignored, folder, &nothing))
+			return;
+		ignored_add(w->s->ignored, folder, &nothing);
+		log_warn("scan", "%s: it is left out, since it cannot be listed: %s", folder, why);
+		return;
+	}
+	if (unlisted_add(w->s->unlisted, folder, w->top, why))
+		log_error("scan",
+			  "%s: it could not be listed: %s; until it is, the index keeps its files, and no "
+			  "build "
+			  "ID is reported as missing; %s",
+			  folder, why, unlisted_advice(number));
+}
+
+/* The current path is a folder: visit its entries, unless it is on another file system, too deep, or above itself. */
+static void walk_enter(struct walk *w, const struct stat *st)
+{
+	struct scan *s = w->s;
+	const char *path = buf_cstr(&w->path);
+	struct walk_folder f = { .path_size = w->path.size, .dev = st->st_dev, .inode = st->st_ino };
+	int number;
+
+	for (size_t i = 0; i < w->n; i++) {
+		if (w->stack[i].dev != st->st_dev || w->stack[i].inode != st->st_ino)
+			continue;
+		log_debug("scan", "%s: a folder within itself", path);
+		return;
+	}
+	/* Its entries are one level deeper. */
+	if (s->opts.max_depth && w->depth + w->n >= s->opts.max_depth)
+		return;
+	if (s->watch)
+		watch_dir(s->watch, path);
+	if (!s->opts.follow_links && w->n && w->stack[0].dev != st->st_dev)
+		return;
+	arena_init(&f.a);
+	number = folder_names(path, &f.a, &f.names, &f.n);
+	/* It may have gone since. */
+	if (number && number != ENOENT && number != ENOTDIR)
+		walk_failed(w, path, NULL, number);
+	VEC_PUSH(w->stack, w->n, w->room) = f;
+}
+
+static void walk_leave(struct walk *w)
+{
+	struct walk_folder *f = &w->stack[--w->n];
+
+	w->path.size = f->path_size;
+	if (f->failed)
+		walk_failed(w, buf_cstr(&w->path), f->failed_name, f->failed);
+	free(f->names);
+	arena_done(&f->a);
+}
+
+/* The current path. @name: its last part, which lives as long as the folder; NULL: it is the top. */
+static void walk_visit(struct walk *w, const char *name)
+{
+	struct scan *s = w->s;
+	const char *path = buf_cstr(&w->path);
+	struct walk_folder *above = w->n ? &w->stack[w->n - 1] : NULL;
+	struct stat st;
+
+	if ((s->opts.follow_links ? stat(path, &st) : lstat(path, &st)) != 0) {
+		/* It may have gone since, or is a link that leads nowhere. */
+		if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP)
+			return;
+		if (!above) {
+			walk_failed(w, path, NULL, errno);
+		} else if (!above->failed) {
+			above->failed = errno;
+			above->failed_name = name;
+		}
+		return;
+	}
+	if (S_ISDIR(st.st_mode))
+		walk_enter(w, &st);
+	else if (S_ISREG(st.st_mode))
+		walk_candidate(s, path, &st);
+	else if (S_ISLNK(st.st_mode))
+		w->n_links += walk_is_package(s, path_basename(str_of(path)));
+}
+
+static void walk_next(struct walk *w)
+{
+	struct walk_folder *f = &w->stack[w->n - 1];
+	const char *name;
+
+	if (f->at == f->n) {
+		walk_leave(w);
+		return;
+	}
+	name = f->names[f->at++];
+	w->path.size = f->path_size;
+	if (w->path.p[w->path.size - 1] != '/')
+		buf_add_char(&w->path, '/');
+	buf_add_str(&w->path, str_of(name));
+	walk_visit(w, name);
+}
+
+static void walk_below(struct walk *w)
+{
+	buf_add_str(&w->path, str_of(w->top));
+	walk_visit(w, NULL);
+	while (w->n && !atomic_load(&w->s->stopping))
+		walk_next(w);
+	while (w->n)
+		walk_leave(w);
+	buf_done(&w->path);
+	free(w->stack);
+	if (w->n_links)
+		log_info("scan",
+			 "%s: packages that are symbolic links are passed over: %llu; --follow-links (lode "
+			 "debuginfod: -L) follows them",
+			 w->top, (unsigned long long)w->n_links);
+}
+
+/* The walk of @path has ended. */
+static void note_listed(struct scan *s, const char *path)
+{
+	if (!atomic_load(&s->stopping) && unlisted_end(s->unlisted, path))
+		scan_listed(s);
+}
+
+/* Walk, and note which places at and below @top could not be listed. */
+static void walk_and_note(struct walk *w)
+{
+	unlisted_begin(w->s->unlisted, w->top);
+	walk_below(w);
+	note_listed(w->s, w->top);
+}
+
+void walk_root(struct scan *s, const char *path)
+{
+	char real[PATH_MAX];
+	struct walk w = { .s = s, .top = real, .is_root = true };
+
+	unlisted_begin(s->unlisted, path);
+	/* It may be a link. Files below it have the real path, as the regexes expect. */
+	if (realpath(path, real)) {
+		walk_and_note(&w);
+	} else if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP) {
+		log_warn("scan", "%s: %s", path, strerror(errno));
+	} else {
+		w.top = path;
+		walk_failed(&w, path, NULL, errno);
+	}
+	note_listed(s, path);
+}
+
+void walk_path(struct scan *s, const char *path)
+{
+	walk_and_note(
+		&(struct walk){ .s = s, .top = path, .depth = s->opts.max_depth ? walk_depth(s, path) : 0 });
+}
+
+/* ---- changes ---- */
+
+static void walk_delete(struct scan *s, const char *path)
+{
+	AUTO(arena_done) struct arena a = { 0 };
+	struct index_file f;
+	struct err err = { 0 };
+	struct change *c;
+
+	arena_init(&a);
+	if (index_file_by_path(s->walk_index, str_of(path), &a, &f, &err) != 0)
+		return;
+	c = change_new(CHANGE_DEL);
+	c->file = f;
+	c->file.path = arena_str(&c->arena, f.path);
+	c->file.reason = (struct str){ 0 };
+	writer_push(s->writer, c);
+}
+
 void walk_changed(struct scan *s, const char *path)
 {
 	struct stat st;
 
 	if (lstat(path, &st) != 0) {
 		/* An unreadable folder says nothing about the file. */
-		if (errno == ENOENT || errno == ENOTDIR)
+		if ((errno == ENOENT || errno == ENOTDIR) && !unlisted_covers(s->unlisted, path))
 			walk_delete(s, path);
 		return;
 	}
 	if (S_ISDIR(st.st_mode))
-		walk_path(s, path, s->opts.max_depth ? walk_depth(s, path) : 0);
+		walk_path(s, path);
 	else if (S_ISREG(st.st_mode))
 		walk_candidate(s, path, &st);
 	else if (S_ISLNK(st.st_mode) && s->opts.follow_links && stat(path, &st) == 0 && S_ISREG(st.st_mode))

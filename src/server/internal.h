@@ -136,6 +136,6 @@ struct server {
 		struct index_stats stats;
 		bool known;
 		int64_t at_ms, took_ms;
-	} counted;                                                     /* by status.c */
-	struct http_canned unknown, ok, ok_damaged, ok_unread, not_up; /* replies */
+	} counted;                                                                  /* by status.c */
+	struct http_canned unknown, ok, ok_damaged, ok_unread, ok_unlisted, not_up; /* replies */
 };

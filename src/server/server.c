@@ -157,6 +157,10 @@ static int start_service(struct server *s, struct err *err)
 		s->http_service, 200,
 		"ok\nunread: packages are still being read; a build ID that is not known waits for "
 		"them (--unread-wait)\n");
+	s->ok_unlisted = reply_canned(s->http_service, 200,
+				      "ok\nunread: a folder or bucket cannot be listed, so a build ID that "
+				      "is not known is not reported as "
+				      "missing; the log and /api/status name it\n");
 	s->not_up = reply_canned(s->http_service, 503, "the first scan is not finished\n");
 	return 0;
 }
@@ -338,6 +342,7 @@ void server_stop(struct server *s, int64_t grace_ms)
 	http_reply_unref(s->ok.reply);
 	http_reply_unref(s->ok_damaged.reply);
 	http_reply_unref(s->ok_unread.reply);
+	http_reply_unref(s->ok_unlisted.reply);
 	http_reply_unref(s->not_up.reply);
 	http_service_free(s->http_service);
 	index_close(s->index);

@@ -168,7 +168,7 @@ enum task_result artifact_step(void *arg);
 /* ---- unread.c ---- */
 
 /*
- * A miss cannot be told, since a bucket among the roots cannot be listed: a->err says why. Waiting would not help.
+ * A miss cannot be told, since a folder or bucket below the roots cannot be listed: a->err says why. Waiting would not help.
  */
 bool unread_unlisted(struct artifact *a);
 /*

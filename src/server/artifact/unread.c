@@ -134,13 +134,19 @@ void unread_done(struct artifact *a)
 bool unread_unlisted(struct artifact *a)
 {
 	struct scan_progress p;
+	struct str why;
 
 	if (!a->s->opts.scan)
 		return false;
 	scan_progress(a->s->opts.scan, &p);
 	if (!p.n_unlisted)
 		return false;
-	(void)err_set(&a->err, ERR_IO, "not found so far, and a bucket cannot be listed now: %s", p.unlisted);
+	why = str_of(p.unlisted);
+	if (a->s->opts.hide_archive)
+		why = server_hide_paths(&a->arena, why);
+	(void)err_set(&a->err, ERR_IO,
+		      "not found so far, and a folder or bucket cannot be listed now: " STR_FMT,
+		      STR_ARG(why));
 	a->err.os = ENOTCONN;
 	return true;
 }

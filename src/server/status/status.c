@@ -18,12 +18,15 @@
 
 #define LATEST_PUSHES 8
 
-static void scan_figures(struct json_writer *j, struct scan *scan)
+static void scan_figures(struct json_writer *j, struct server *s, struct arena *a)
 {
+	struct scan *scan = s->opts.scan;
 	struct scan_progress p;
 	int64_t now_ms = clock_mono_ms();
+	struct str why;
 
 	scan_progress(scan, &p);
+	why = str_of(p.unlisted);
 	json_open_object(j, "scan");
 	json_put_bool(j, "passive", p.passive);
 	json_put_bool(j, "walking", p.walking);
@@ -38,6 +41,9 @@ static void scan_figures(struct json_writer *j, struct scan *scan)
 	json_put_uint(j, "bytes_total", p.bytes_total);
 	json_put_uint(j, "bytes_done", p.bytes_done);
 	json_put_uint(j, "failed", p.n_failed);
+	json_put_uint(j, "unlisted", p.n_unlisted);
+	if (p.n_unlisted)
+		json_put_str(j, "unlisted_why", s->opts.hide_archive ? server_hide_paths(a, why) : why);
 	json_put_int(j, "elapsed_ms", now_ms - p.started_mono_ms);
 	/* Ages instead of times: the browser's clock is another. */
 	if (p.walked_mono_ms)
@@ -392,7 +398,7 @@ static enum http_next status_run(struct request *req)
 	if (s->opts.memory)
 		memory_figures(j, s->opts.memory);
 	if (s->opts.scan)
-		scan_figures(j, s->opts.scan);
+		scan_figures(j, s, &req->arena);
 	if (s->opts.index_path)
 		index_figures(j, s);
 	if (s->opts.upstream)

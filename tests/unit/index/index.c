@@ -548,6 +548,42 @@ static void a_transaction_can_hold_thousands_of_files(void **state)
 		assert_int_equal(n_found(fix, i + 1), 1);
 }
 
+static int count_rows(void *arg, const struct index_file *f, struct err *err)
+{
+	++*(size_t *)arg;
+	return str_eq(f->path, STR("/a/stop"));
+}
+
+static size_t n_below(struct index_fixture *fix, const char *path, int want)
+{
+	struct err err = { 0 };
+	size_t n = 0;
+
+	assert_int_equal(index_each_below(fix->ix, str_of(path), count_rows, &n, &err), want);
+	return n;
+}
+
+static void files_below_a_path_are_those_of_its_folders(void **state)
+{
+	static const char *const paths[] = { "/a/b",     "/a/b/c", "/a/b/d/e", "/a/b0",
+					     "/a/b-c/x", "/a/B/c", "/ab/c",    "/a/a" };
+	struct index_fixture *fix = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
+		fixture_add_plain(fix, paths[i], 1, (uint32_t)i + 1, EXE);
+	assert_int_equal(n_below(fix, "/a/b", 0), 3);
+	assert_int_equal(n_below(fix, "/a/b/d", 0), 1);
+	assert_int_equal(n_below(fix, "/a/b/d/e", 0), 1);
+	assert_int_equal(n_below(fix, "/a/b-c", 0), 1);
+	assert_int_equal(n_below(fix, "/a", 0), 7);
+	assert_int_equal(n_below(fix, "", 0), 8);
+	assert_int_equal(n_below(fix, "/nothing", 0), 0);
+	/* The function ends it, at the path itself, too. */
+	fixture_add_plain(fix, "/a/stop", 1, 100, EXE);
+	assert_int_equal(n_below(fix, "/a/stop", 1), 1);
+	assert_in_range(n_below(fix, "/a", 1), 1, 8);
+}
+
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, fixture_set_up, fixture_tear_down)
@@ -569,6 +605,7 @@ int main(void)
 		T(an_index_in_memory_is_shared_by_name),
 		T(readers_see_whole_transactions_during_writes),
 		T(a_transaction_can_hold_thousands_of_files),
+		T(files_below_a_path_are_those_of_its_folders),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Folders that cannot be listed: what is below them is not missing, the index keeps its files, and they are listed again.
+ */
+#include "fixture.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+/* ---- a broken disk ---- */
+
+/* Folders whose names begin with "broken" fail. */
+static atomic_int opens_with; /* errno, 0: they can be opened */
+static atomic_int reads_with; /* errno, after the first entry; 0: they can be read */
+static atomic_int stats_with; /* errno, of the entries */
+static atomic_int n_opened;
+
+static bool path_is_broken(const char *path)
+{
+	const char *at = strstr(path, "/broken");
+
+	return at && !strchr(at + 1, '/');
+}
+
+static bool fd_is_broken(int fd)
+{
+	char path[PATH_MAX];
+
+	return fd_path(fd, path) && path_is_broken(path);
+}
+
+/* The test's own functions are those that the scan calls, too. */
+DIR *opendir(const char *path)
+{
+	static DIR *(*real)(const char *path);
+
+	if (!real)
+		real = (DIR * (*)(const char *)) dlsym(RTLD_NEXT, "opendir");
+	if (path_is_broken(path)) {
+		atomic_fetch_add(&n_opened, 1);
+		if (atomic_load(&opens_with)) {
+			errno = atomic_load(&opens_with);
+			return NULL;
+		}
+	}
+	return real(path);
+}
+
+struct dirent *readdir(DIR *d)
+{
+	static struct dirent *(*real)(DIR * d);
+
+	if (!real)
+		real = (struct dirent * (*)(DIR *)) dlsym(RTLD_NEXT, "readdir64");
+	if (atomic_load(&reads_with) && telldir(d) && fd_is_broken(dirfd(d))) {
+		errno = atomic_load(&reads_with);
+		return NULL;
+	}
+	return real(d);
+}
+
+int lstat(const char *path, struct stat *st)
+{
+	const char *at = strstr(path, "/broken");
+
+	if (atomic_load(&stats_with) && at && strchr(at + 1, '/')) {
+		errno = atomic_load(&stats_with);
+		return -1;
+	}
+	return fstatat(AT_FDCWD, path, st, AT_SYMLINK_NOFOLLOW);
+}
+
+static void heal(void)
+{
+	atomic_store(&opens_with, 0);
+	atomic_store(&reads_with, 0);
+	atomic_store(&stats_with, 0);
+}
+
+/* ---- the log ---- */
+
+static atomic_uint n_told, n_left_out, n_again;
+
+static void count_line(void *arg, enum log_level level, const char *area, const char *text)
+{
+	n_told += level == LOG_ERROR && strstr(text, "could not be listed");
+	n_left_out += level == LOG_WARN && strstr(text, "is left out, since");
+	n_again += strstr(text, "is listed again") != NULL;
+}
+
+static int set_up(void **state)
+{
+	int r = fixture_set_up(state);
+
+	n_told = n_left_out = n_again = 0;
+	log_set_sink(count_line, NULL);
+	return r;
+}
+
+static int tear_down(void **state)
+{
+	int r;
+
+	heal();
+	r = fixture_tear_down(state);
+	log_set_sink(NULL, NULL);
+	clock_test_thaw();
+	return r;
+}
+
+#define test_with_faults(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+/* ---- tests ---- */
+
+static struct scan_progress progress(struct scan_fixture *h)
+{
+	struct scan_progress p;
+
+	scan_progress(h->scan, &p);
+	return p;
+}
+
+static void assert_settled(struct scan_fixture *h)
+{
+	struct scan_progress p = progress(h);
+
+	if (!p.settled)
+		fail_msg("not settled: %u: %s", p.n_unlisted, p.unlisted);
+	assert_false(scan_unfinished(h->scan));
+	assert_int_equal(p.n_unlisted, 0);
+}
+
+static void assert_unlisted(struct scan_fixture *h, unsigned n, const char *what)
+{
+	struct scan_progress p = progress(h);
+
+	assert_true(p.ready);
+	assert_false(p.settled);
+	assert_true(scan_unfinished(h->scan));
+	assert_int_equal(p.n_unlisted, n);
+	if (!strstr(p.unlisted, what))
+		fail_msg("\"%s\" is not in \"%s\"", what, p.unlisted);
+}
+
+static void make_folder(struct scan_fixture *h, const char *name)
+{
+	struct err err = { 0 };
+
+	assert_done(dir_make(fixture_path(h, name), 0755, &err));
+}
+
+static void walk_again(struct scan_fixture *h)
+{
+	scan_rescan(h->scan);
+	fixture_settle(h);
+}
+
+/* The frozen clock is at the time of the next try. */
+static void next_try(struct scan_fixture *h)
+{
+	clock_test_advance(300000);
+	/* Wakes the thread that walks. */
+	scan_groom(h->scan);
+	for (int i = 0; i < 100 && progress(h).n_unlisted; i++)
+		usleep(20000);
+	fixture_settle(h);
+}
+
+static void a_folder_that_cannot_be_opened_is_not_settled(void **state)
+{
+	static const int numbers[] = { EIO, EMFILE, ENFILE, ENOMEM, ESTALE };
+	struct scan_fixture *h = *state;
+
+	make_folder(h, "broken");
+	fixture_put_program(h, "broken/a", PROGRAM_A);
+	fixture_put_program(h, "z", PROGRAM_B);
+	atomic_store(&opens_with, EIO);
+	fixture_run(h);
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+		atomic_store(&opens_with, numbers[i]);
+		walk_again(h);
+		assert_unlisted(h, 1, arena_printf(&h->a, "%s/broken: %s", h->root, strerror(numbers[i])));
+	}
+	/* The others are found, and it is logged once. */
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_A), 0);
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_B), 1);
+	assert_int_equal(n_told, 1);
+	heal();
+	walk_again(h);
+	assert_settled(h);
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_A), 1);
+	assert_int_equal(n_again, 1);
+}
+
+static void a_list_that_breaks_off_is_not_settled(void **state)
+{
+	struct scan_fixture *h = *state;
+
+	make_folder(h, "broken");
+	for (unsigned i = 0; i < 5; i++)
+		fixture_put_program(h, arena_printf(&h->a, "broken/%u", i), PROGRAM_A);
+	atomic_store(&reads_with, EIO);
+	fixture_run(h);
+	assert_unlisted(h, 1, "broken: Input/output error");
+	assert_true(fixture_n_hits_of(h, PROGRAM_A) < 5);
+	heal();
+	walk_again(h);
+	assert_settled(h);
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_A), 5);
+}
+
+static void an_entry_that_cannot_be_inspected_is_not_settled(void **state)
+{
+	struct scan_fixture *h = *state;
+
+	make_folder(h, "broken/below");
+	fixture_put_program(h, "broken/a", PROGRAM_A);
+	atomic_store(&stats_with, EIO);
+	fixture_run(h);
+	assert_unlisted(h, 1, "broken: a: Input/output error");
+	/* It has gone: nothing is wrong. */
+	atomic_store(&stats_with, ENOENT);
+	walk_again(h);
+	assert_settled(h);
+}
+
+static void it_is_tried_again_at_growing_distances(void **state)
+{
+	struct scan_fixture *h = *state;
+
+	make_folder(h, "broken");
+	fixture_put_program(h, "broken/a", PROGRAM_A);
+	atomic_store(&opens_with, EIO);
+	clock_test_freeze(1700000000);
+	fixture_run(h);
+	assert_unlisted(h, 1, "broken");
+	assert_int_equal(unlisted_next_ms(h->scan->unlisted) - clock_mono_ms(), 15000);
+	/* No request makes it sooner. */
+	assert_null(unlisted_take_due(h->scan->unlisted));
+	for (int64_t ms = 15000; ms <= 300000; ms = ms < 240000 ? 2 * ms : ms + 60000) {
+		int n = n_opened;
+
+		clock_test_advance(ms);
+		scan_groom(h->scan);
+		for (int i = 0; i < 100 && n_opened == n; i++)
+			usleep(20000);
+		fixture_settle(h);
+		assert_int_equal(n_opened, n + 1);
+		assert_int_equal(unlisted_next_ms(h->scan->unlisted) - clock_mono_ms(),
+				 MIN(2 * ms, INT64_C(300000)));
+	}
+	assert_int_equal(n_told, 1);
+	heal();
+	next_try(h);
+	assert_settled(h);
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_A), 1);
+}
+
+static void rows_below_it_are_kept_until_it_is_listed(void **state)
+{
+	struct scan_fixture *h = *state;
+
+	make_folder(h, "broken");
+	fixture_put_program(h, "broken/a", PROGRAM_A);
+	fixture_put_program(h, "b", PROGRAM_B);
+	fixture_run(h);
+	assert_settled(h);
+	/* Its names are not found, as with some damage of a folder. */
+	assert_int_equal(unlink(fixture_path(h, "broken/a")), 0);
+	assert_int_equal(unlink(fixture_path(h, "b")), 0);
+	atomic_store(&opens_with, EIO);
+	clock_test_freeze(1700000000);
+	walk_again(h);
+	scan_groom(h->scan);
+	fixture_settle(h);
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_A), 1);
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_B), 0);
+	/* Then the rows go without a wait for the next grooming. */
+	heal();
+	next_try(h);
+	assert_settled(h);
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_A), 0);
+}
+
+static void a_folder_that_is_closed_on_purpose_does_not_count(void **state)
+{
+	struct scan_fixture *h = *state;
+
+	make_folder(h, "broken-like-lost+found");
+	fixture_put_program(h, "b", PROGRAM_B);
+	atomic_store(&opens_with, EACCES);
+	fixture_run(h);
+	assert_settled(h);
+	walk_again(h);
+	assert_settled(h);
+	assert_int_equal(n_left_out, 1);
+	assert_int_equal(n_told, 0);
+}
+
+static void a_closed_folder_with_files_in_the_index_counts(void **state)
+{
+	struct scan_fixture *h = *state;
+
+	make_folder(h, "broken");
+	fixture_put_program(h, "broken/a", PROGRAM_A);
+	fixture_run(h);
+	atomic_store(&opens_with, EACCES);
+	walk_again(h);
+	assert_unlisted(h, 1, "broken: Permission denied");
+	assert_int_equal(n_told, 1);
+	assert_int_equal(n_left_out, 0);
+	fixture_stop(h);
+	/* Unless it is left out. */
+	h->opts.exclude_regex = "/broken/";
+	fixture_run(h);
+	assert_settled(h);
+}
+
+static void a_root_always_counts(void **state)
+{
+	struct scan_fixture *h = *state;
+
+	make_folder(h, "broken");
+	h->roots[0] = str_of(fixture_path(h, "broken"));
+	atomic_store(&opens_with, EACCES);
+	fixture_run(h);
+	assert_unlisted(h, 1, "broken: Permission denied");
+	heal();
+	walk_again(h);
+	assert_settled(h);
+}
+
+static void many_folders_are_one_place(void **state)
+{
+	struct scan_fixture *h = *state;
+
+	for (unsigned i = 0; i < 100; i++)
+		make_folder(h, arena_printf(&h->a, "broken%u", i));
+	fixture_put_program(h, "broken99/a", PROGRAM_A);
+	atomic_store(&opens_with, EMFILE);
+	clock_test_freeze(1700000000);
+	fixture_run(h);
+	assert_unlisted(h, 65, "Too many open files");
+	assert_int_equal(n_told, 65);
+	assert_true(unlisted_covers(h->scan->unlisted, fixture_path(h, "any")));
+	heal();
+	next_try(h);
+	assert_settled(h);
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_A), 1);
+}
+
+static void a_folder_that_is_gone_does_not_count_any_more(void **state)
+{
+	struct scan_fixture *h = *state;
+
+	make_folder(h, "broken");
+	atomic_store(&opens_with, EIO);
+	clock_test_freeze(1700000000);
+	fixture_run(h);
+	assert_unlisted(h, 1, "broken");
+	assert_int_equal(rmdir(fixture_path(h, "broken")), 0);
+	next_try(h);
+	assert_settled(h);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		test_with_faults(a_folder_that_cannot_be_opened_is_not_settled),
+		test_with_faults(a_list_that_breaks_off_is_not_settled),
+		test_with_faults(an_entry_that_cannot_be_inspected_is_not_settled),
+		test_with_faults(it_is_tried_again_at_growing_distances),
+		test_with_faults(rows_below_it_are_kept_until_it_is_listed),
+		test_with_faults(a_folder_that_is_closed_on_purpose_does_not_count),
+		test_with_faults(a_closed_folder_with_files_in_the_index_counts),
+		test_with_faults(a_root_always_counts),
+		test_with_faults(many_folders_are_one_place),
+		test_with_faults(a_folder_that_is_gone_does_not_count_any_more),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
