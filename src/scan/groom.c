@@ -127,14 +127,14 @@ static void groom_orphans(struct scan *s, struct index *ix)
 	closedir(dir);
 }
 
-/* Is the row of this file to be deleted? Not if it only seems to be missing, in a folder that could not be listed. */
-static bool row_is_stale(struct scan *s, const char *path)
+/* Is the row of this file to be deleted? Not if it only seems to be missing: its folder could not be listed, or is not mounted. */
+static bool row_is_stale(struct scan *s, struct index *ix, const char *path)
 {
 	if (!walk_admits(s, path, true))
 		return true;
 	if (!file_is_gone(path))
 		return false;
-	if (!unlisted_covers(s->unlisted, path))
+	if (!roots_keep(s, ix, path))
 		return true;
 	pthread_mutex_lock(&s->lock);
 	s->groom_kept = true;
@@ -163,7 +163,7 @@ static void groom_run(struct scan *s, struct index *ix)
 			break;
 		for (size_t i = 0; i < n && !atomic_load(&s->stopping); i++) {
 			after = files[i].id;
-			bool gone = row_is_stale(s, arena_strdup(&a, files[i].path));
+			bool gone = row_is_stale(s, ix, arena_strdup(&a, files[i].path));
 
 			stats_groomed(gone);
 			if (!gone) {

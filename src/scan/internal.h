@@ -7,6 +7,7 @@
  *   folder.c    the names in a folder
  *   walk_s3.c   the same as walk.c in a bucket
  *   unlisted.c  folders and buckets that could not be listed
+ *   away.c      roots that are not mounted
  *   watch.c     inotify: changed paths       -> the walking thread
  *   probe.c     classifies one candidate     -> writer queue      (probing threads)
  *   job*.c      deep passes (job.h)          -> writer queue      (deep threads)
@@ -22,6 +23,7 @@
  */
 #pragma once
 
+#include <limits.h>
 #include <pthread.h>
 #include <regex.h>
 #include <stdatomic.h>
@@ -216,6 +218,16 @@ void unlisted_begin(struct unlisted *u, const char *path);
 bool unlisted_add(struct unlisted *u, const char *path, const char *top, const char *why);
 /* The walk of @path has ended: what was not added since its beginning is listed again. Returns the number of these places. */
 size_t unlisted_end(struct unlisted *u, const char *path);
+/* Is this root known not to be mounted? */
+bool unlisted_is_away(struct unlisted *u, const char *path);
+/* The root @path is not mounted, and the index has so many files of it; 0: it is there. */
+enum away_change {
+	AWAY_SAME,     /* as before */
+	AWAY_NEW,      /* since now */
+	AWAY_TOO_LONG, /* for AWAY_DAYS now: it does not count any more, and its rows are not kept */
+	AWAY_OVER,     /* it is there again */
+};
+enum away_change unlisted_set_away(struct unlisted *u, const char *path, size_t n_files);
 unsigned unlisted_count(const struct unlisted *u);
 /* One of them, and why. */
 void unlisted_why(struct unlisted *u, char *ret, size_t size);
@@ -228,6 +240,22 @@ char *unlisted_take_due(struct unlisted *u);
 const char *unlisted_advice(int number);
 /* Whether @path is @folder, or below it. */
 bool path_is_below(const char *path, const char *folder);
+
+/* ---- away.c ---- */
+
+#define AWAY_DAYS 7u /* the rows of a root that is not mounted are kept so long */
+
+struct root_place {
+	char path[PATH_MAX];
+	uint64_t dev; /* of its file system; if it is missing, of the nearest folder above it that is there */
+};
+/* realpath(3) of a root, also of one that is missing. false: it cannot be found out. */
+bool root_place(const char *root, struct root_place *ret);
+/* Find out which roots are not mounted, and which are mounted again. @ix: of the walking thread. */
+void roots_judge(struct scan *s, struct index *ix);
+/* Is the row of this missing file to be kept, since its root is not mounted or its folder could not be listed? @ix: of this
+ * thread. */
+bool roots_keep(struct scan *s, struct index *ix, const char *path);
 
 /* ---- walk_s3.c ---- */
 

@@ -95,6 +95,8 @@ static void walk_roots(struct scan *s, bool first, unsigned n_remade)
 	for (size_t i = 0; i < s->opts.n_roots; i++)
 		walk_any_root(s, s->opts.roots[i]);
 	scan_settle(s);
+	/* Now that the rows of new files are there. */
+	roots_judge(s, s->walk_index);
 	pthread_mutex_lock(&s->lock);
 	s->progress.walking = false;
 	s->n_remakes_walked = n_remade;
@@ -122,11 +124,14 @@ static void scan_set_following(struct scan *s, bool on)
 /* The root with this path, or this real path; NULL: none. */
 static const struct str *root_of_path(const struct scan *s, const char *path)
 {
+	struct root_place place;
+
 	for (size_t i = 0; i < s->opts.n_roots; i++) {
 		const struct str *root = &s->opts.roots[i];
-		AUTO(mem_freep) char *real = s3_is_url(*root) ? NULL : realpath(root->p, NULL);
 
-		if (strcmp(root->p, path) == 0 || (real && strcmp(real, path) == 0))
+		if (strcmp(root->p, path) == 0)
+			return root;
+		if (!s3_is_url(*root) && root_place(root->p, &place) && strcmp(place.path, path) == 0)
 			return root;
 	}
 	return NULL;
@@ -148,6 +153,7 @@ static void walk_unlisted_again(struct scan *s)
 		free(path);
 	}
 	scan_settle(s);
+	roots_judge(s, s->walk_index);
 	scan_set_following(s, false);
 	scan_check_read(s);
 }

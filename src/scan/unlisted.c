@@ -19,14 +19,16 @@
 
 struct unlisted_place {
 	char *path, *why; /* heap */
+	bool is_away;     /* a root that is not mounted: no walk ends that */
+	bool is_over;     /* for too long: its files are forgotten, and it does not count any more */
 	bool stale;       /* a walk of it has begun, and has not failed so far */
 	unsigned tries;
-	int64_t next_ms;
+	int64_t since_ms, next_ms;
 };
 
 struct unlisted {
 	pthread_mutex_t lock;
-	atomic_uint n_now; /* `n`, for readers without the lock */
+	atomic_uint n_now; /* those that count, for readers without the lock */
 	/* under the lock */
 	struct unlisted_place *v;
 	size_t n, room;
@@ -67,26 +69,47 @@ bool path_is_below(const char *path, const char *folder)
 }
 
 /* Under the lock. */
-static struct unlisted_place *place_of(struct unlisted *u, const char *path)
+static struct unlisted_place *place_of(struct unlisted *u, const char *path, bool is_away)
 {
 	for (size_t i = 0; i < u->n; i++)
-		if (strcmp(u->v[i].path, path) == 0)
+		if (u->v[i].is_away == is_away && strcmp(u->v[i].path, path) == 0)
 			return &u->v[i];
 	return NULL;
+}
+
+/* Under the lock. */
+static struct unlisted_place *place_add(struct unlisted *u, const char *path, bool is_away)
+{
+	struct unlisted_place *p = &VEC_PUSH(u->v, u->n, u->room);
+
+	*p = (struct unlisted_place){ .path = mem_strdup(path),
+				      .is_away = is_away,
+				      .since_ms = clock_mono_ms() };
+	return p;
+}
+
+/* Under the lock. */
+static void places_count(struct unlisted *u)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < u->n; i++)
+		n += !u->v[i].is_over;
+	atomic_store(&u->n_now, n);
 }
 
 void unlisted_begin(struct unlisted *u, const char *path)
 {
 	pthread_mutex_lock(&u->lock);
 	for (size_t i = 0; i < u->n; i++)
-		u->v[i].stale |= path_is_below(u->v[i].path, path);
+		u->v[i].stale |= !u->v[i].is_away && path_is_below(u->v[i].path, path);
 	pthread_mutex_unlock(&u->lock);
 }
 
 /* Under the lock. The place to note for @path: itself, or @top if there are too many. */
 static const char *path_to_note(struct unlisted *u, const char *path, const char *top)
 {
-	return u->n < PLACES_MAX || place_of(u, path) ? path : top;
+	return u->n < PLACES_MAX || place_of(u, path, false) ? path : top;
 }
 
 static int64_t pause_ms(const char *path, unsigned tries)
@@ -102,12 +125,12 @@ bool unlisted_add(struct unlisted *u, const char *path, const char *top, const c
 
 	pthread_mutex_lock(&u->lock);
 	path = path_to_note(u, path, top);
-	p = place_of(u, path);
+	p = place_of(u, path, false);
 	is_new = !p;
 	if (is_new) {
-		p = &VEC_PUSH(u->v, u->n, u->room);
-		*p = (struct unlisted_place){ .path = mem_strdup(path), .stale = true };
-		atomic_store(&u->n_now, (unsigned)u->n);
+		p = place_add(u, path, false);
+		p->stale = true;
+		places_count(u);
 	}
 	/* Once in a walk. */
 	if (p->stale) {
@@ -135,7 +158,7 @@ size_t unlisted_end(struct unlisted *u, const char *path)
 			u->v[n++] = *p;
 	}
 	u->n = n;
-	atomic_store(&u->n_now, (unsigned)n);
+	places_count(u);
 	pthread_mutex_unlock(&u->lock);
 	for (size_t i = 0; i < n_gone; i++) {
 		log_info("scan", "%s: it is listed again, or gone", gone[i].path);
@@ -143,6 +166,60 @@ size_t unlisted_end(struct unlisted *u, const char *path)
 	}
 	free(gone);
 	return n_gone;
+}
+
+bool unlisted_is_away(struct unlisted *u, const char *path)
+{
+	bool is_away;
+
+	pthread_mutex_lock(&u->lock);
+	is_away = place_of(u, path, true) != NULL;
+	pthread_mutex_unlock(&u->lock);
+	return is_away;
+}
+
+/* Under the lock. Of a root whose @n_files files are not there. */
+static enum away_change note_away(struct unlisted *u, const char *path, size_t n_files)
+{
+	struct unlisted_place *p = place_of(u, path, true);
+	bool is_new = !p;
+
+	if (is_new)
+		p = place_add(u, path, true);
+	free(p->why);
+	p->why = mem_printf("it is not mounted: none of its %zu files in the index is there", n_files);
+	p->next_ms = clock_mono_ms() + pause_ms(path, p->tries++);
+	if (is_new)
+		return AWAY_NEW;
+	if (p->is_over || clock_mono_ms() - p->since_ms < AWAY_DAYS * INT64_C(86400000))
+		return AWAY_SAME;
+	p->is_over = true;
+	return AWAY_TOO_LONG;
+}
+
+/* Under the lock. Of a root that is there. */
+static enum away_change note_there(struct unlisted *u, const char *path)
+{
+	struct unlisted_place *p = place_of(u, path, true);
+	bool was_over;
+
+	if (!p)
+		return AWAY_SAME;
+	was_over = p->is_over;
+	place_done(p);
+	*p = u->v[--u->n];
+	return was_over ? AWAY_SAME : AWAY_OVER;
+}
+
+enum away_change unlisted_set_away(struct unlisted *u, const char *path, size_t n_files)
+{
+	enum away_change r;
+
+	pthread_mutex_lock(&u->lock);
+	r = n_files ? note_away(u, path, n_files) : note_there(u, path);
+	places_count(u);
+	pthread_mutex_unlock(&u->lock);
+	return r;
 }
 
 unsigned unlisted_count(const struct unlisted *u)
@@ -153,8 +230,12 @@ unsigned unlisted_count(const struct unlisted *u)
 void unlisted_why(struct unlisted *u, char *ret, size_t size)
 {
 	pthread_mutex_lock(&u->lock);
-	if (u->n)
-		snprintf(ret, size, "%s: %s", u->v[0].path, u->v[0].why);
+	for (size_t i = 0; i < u->n; i++) {
+		if (u->v[i].is_over)
+			continue;
+		snprintf(ret, size, "%s: %s", u->v[i].path, u->v[i].why);
+		break;
+	}
 	pthread_mutex_unlock(&u->lock);
 }
 
@@ -166,7 +247,7 @@ bool unlisted_covers(struct unlisted *u, const char *path)
 		return false;
 	pthread_mutex_lock(&u->lock);
 	for (size_t i = 0; i < u->n && !covers; i++)
-		covers = path_is_below(path, u->v[i].path);
+		covers = !u->v[i].is_over && path_is_below(path, u->v[i].path);
 	pthread_mutex_unlock(&u->lock);
 	return covers;
 }

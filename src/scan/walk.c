@@ -332,7 +332,9 @@ void walk_root(struct scan *s, const char *path)
 	if (realpath(path, real)) {
 		walk_and_note(&w);
 	} else if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP) {
-		log_warn("scan", "%s: %s", path, strerror(errno));
+		/* Of one that is not mounted, roots_judge() says so. */
+		if (!unlisted_covers(s->unlisted, path))
+			log_warn("scan", "%s: %s", path, strerror(errno));
 	} else {
 		w.top = path;
 		walk_failed(&w, path, NULL, errno);
@@ -371,7 +373,7 @@ void walk_changed(struct scan *s, const char *path)
 
 	if (lstat(path, &st) != 0) {
 		/* An unreadable folder says nothing about the file. */
-		if ((errno == ENOENT || errno == ENOTDIR) && !unlisted_covers(s->unlisted, path))
+		if ((errno == ENOENT || errno == ENOTDIR) && !roots_keep(s, s->walk_index, path))
 			walk_delete(s, path);
 		return;
 	}

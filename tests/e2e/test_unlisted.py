@@ -3,14 +3,17 @@
 
 import json
 import os
+import pathlib
+import shutil
 import signal
 import subprocess
+import tempfile
 
 import pytest
 
 from conftest import LODE
 from faults import Faults
-from making import elf, new_id, pool
+from making import debug_deb, elf, fetch_right, new_id, pool
 
 
 @pytest.fixture
@@ -103,3 +106,67 @@ def test_the_command_fails(pool, tmp_path):
     faults.off()
     r = subprocess.run([LODE, "scan", "--data", tmp_path / "data", pool], capture_output=True, text=True, timeout=60, env={**os.environ, **faults.environment})
     assert r.returncode == 0, r.stderr
+
+
+@pytest.fixture
+def mounted(pool):
+    """Functions that mount a folder of another file system at the pool, and unmount it."""
+    other = pathlib.Path(tempfile.mkdtemp(dir="/dev/shm"))
+    try:
+        if other.stat().st_dev == pool.stat().st_dev:
+            pytest.skip("/dev/shm is no other file system")
+
+        def mount():
+            r = subprocess.run(["mount", "--bind", other, pool], capture_output=True, text=True)
+            if r.returncode:
+                pytest.skip(f"no mounts here: {r.stderr}")
+
+        def unmount():
+            subprocess.run(["umount", "-l", pool], check=True)
+        mount()
+        yield mount, unmount
+        subprocess.run(["umount", "-l", pool], capture_output=True)
+    finally:
+        shutil.rmtree(other)
+
+
+def n_files(s):
+    return json.loads(s.get("/api/status").body)["index"]["files"]
+
+
+def groom(s):
+    n = s.metric('thread_work_total{role="groom"}')
+    s.proc.send_signal(signal.SIGUSR2)
+    s.wait(lambda: s.metric('thread_work_total{role="groom"}') > n, "groomed")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("running", [True, False])
+def test_a_root_that_is_not_mounted_keeps_its_files(serve, elf, pool, mounted, tmp_path, running):
+    mount, unmount = mounted
+    (pool / "x.deb").write_bytes(debug_deb("xz", elf.id, elf.debug))
+    (pool / "program").write_bytes(elf.program)
+    data = tmp_path / "data"
+    s = serve([pool], data=data).scanned()
+    if not running:
+        s.stop()
+    unmount()
+    if not running:
+        s = serve([pool], data=data).ready()
+    groom(s)
+    s.wait(lambda: n_files(s) == 2, "counted")
+    for build_id, kind in ((new_id("nowhere"), "debuginfo"), (elf.id, "executable")):
+        r = s.get(f"/buildid/{build_id}/{kind}")
+        assert r.status == 503 and b"it is not mounted" in r.body, r.body
+    assert "mount it; the index keeps them for 7 days" in s.log_path.read_text()
+    mount()
+    rescan(s)
+    assert missing(s)[0] == 404
+    fetch_right(s, f"/buildid/{elf.id}/debuginfo", elf.debug)
+    fetch_right(s, f"/buildid/{elf.id}/executable", elf.program)
+    assert s.log_path.read_text().count("resume points, ") == 1  # one deep pass
+    # Without the path its files are forgotten, if they are not there.
+    s.stop()
+    unmount()
+    s = serve([], data=data).scanned()
+    s.wait(lambda: n_files(s) == 0, "forgotten")
