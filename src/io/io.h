@@ -12,6 +12,7 @@
  */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -125,6 +126,17 @@ void source_sparse_add(struct source *s, uint64_t off, const void *p, size_t n);
 /* The whole range of the last read that missed; false: none did. */
 bool source_sparse_missed(struct source *s, uint64_t *ret_off, uint64_t *ret_n);
 size_t source_sparse_held(struct source *s); /* bytes in memory */
+
+/*
+ * Counts the bytes that are read of another source. Several threads may read it if they may read that one, and any thread may
+ * load the count. It has no descriptor or memory to lend, by which bytes would be read uncounted.
+ */
+struct source_counted {
+	struct source base;
+	struct source *src; /* borrowed */
+	atomic_uint_fast64_t n_read;
+};
+struct source_counted *source_counted_new(struct source *src); /* closed by its base */
 
 /* ---- stream ---- */
 

@@ -22,16 +22,9 @@
 #define SNAPSHOT_SHARE 4 /* the pause between two snapshots, in multiples of the time for the last one */
 #define LOOK_SHARE     4 /* the same between two calls of `seen` for all files that have gone by */
 
-/* The package's bytes as the pass reads them, perhaps on several threads. */
-struct counted_source {
-	struct source base;
-	struct source *src; /* borrowed */
-	atomic_uint_fast64_t n_read;
-};
-
 struct deep {
 	struct source *src;
-	struct counted_source *counted; /* over it */
+	struct source_counted *counted; /* over it; perhaps read on several threads */
 	const struct deep_input *in;
 	const struct deep_tap *tap;
 	bool urgent;
@@ -99,49 +92,6 @@ void deep_result_done(struct deep_result *r)
 	buf_done(&r->points);
 	free(r->aliases);
 	arena_done(&r->arena);
-}
-
-static int counted_read(struct source *base, uint64_t off, void *buf, size_t n, enum source_hint hint,
-			size_t *ret_got, struct err *err)
-{
-	struct counted_source *c = CONTAINER_OF(base, struct counted_source, base);
-
-	if (source_read(c->src, off, buf, n, hint, ret_got, err) < 0)
-		return -1;
-	atomic_fetch_add_explicit(&c->n_read, *ret_got, memory_order_relaxed);
-	return 0;
-}
-
-static void counted_close(struct source *base)
-{
-	source_fini(base);
-	free(CONTAINER_OF(base, struct counted_source, base));
-}
-
-static void counted_expect(struct source *base, struct byte_range range)
-{
-	source_expect(CONTAINER_OF(base, struct counted_source, base)->src, range);
-}
-
-static void counted_distrust(struct source *base)
-{
-	source_distrust(CONTAINER_OF(base, struct counted_source, base)->src);
-}
-
-static const struct source_ops counted_ops = {
-	.read = counted_read,
-	.close = counted_close,
-	.expect = counted_expect,
-	.distrust = counted_distrust,
-};
-
-static struct counted_source *counted_new(struct source *src)
-{
-	struct counted_source *c = NEW(struct counted_source);
-
-	source_init(&c->base, &counted_ops, src->size, src->mtime, src->name);
-	c->src = src;
-	return c;
 }
 
 static int deep_progress(struct deep *d, struct err *err)
@@ -694,7 +644,7 @@ static int deep_decode(struct deep *d, struct str name, unsigned threads, struct
 	if (digest_check(&d->info, d->src, deep_digest_progress, d, err) < 0)
 		return -1;
 	d->builder = pkg_map_builder_new(&d->info, &d->out->identity);
-	d->counted = counted_new(d->src);
+	d->counted = source_counted_new(d->src);
 	if (d->info.kind != PKG_OTHER &&
 	    codec_scan_open(d->info.payload.codec, &d->counted->base,
 			    range_of(d->info.payload.off, d->info.payload.size), &opts, &d->scan, err) < 0)
