@@ -140,7 +140,9 @@ int writer_start(const struct scan_options *opts, void (*remakes)(void *arg, boo
 void writer_push(struct scan_writer *w, struct change *c); /* takes; waits for room */
 void writer_fence(struct scan_writer *w);    /* returns when all changes pushed before are committed */
 unsigned writer_lost(struct scan_writer *w); /* changes that could not be stored since the last call */
-void writer_stop(struct scan_writer *w);     /* commits the queued changes; takes NULL */
+/* The files of which no row could be stored, likewise. Those of changes before a fence are among them after it. */
+unsigned writer_lost_files(struct scan_writer *w);
+void writer_stop(struct scan_writer *w); /* commits the queued changes; takes NULL */
 /* After all other connections: only a connection that may write removes the WAL, when it is the last one.
  * Takes NULL. */
 void writer_free(struct scan_writer *w);
@@ -216,6 +218,12 @@ void unlisted_free(struct unlisted *u);
 void unlisted_begin(struct unlisted *u, const char *path);
 /* In the walk of @top, @path could not be listed. true: it is new, and to be logged. */
 bool unlisted_add(struct unlisted *u, const char *path, const char *top, const char *why);
+/*
+ * Files are not in the index @path, though they were found. Only a walk of all roots ends that, between unlisted_begin() and
+ * unlisted_end() with this path.
+ */
+void unlisted_add_index(struct unlisted *u, const char *path, const char *why);
+bool unlisted_has_index(struct unlisted *u, const char *path);
 /* The walk of @path has ended: what was not added since its beginning is listed again. Returns the number of these places. */
 size_t unlisted_end(struct unlisted *u, const char *path);
 /* Is this root known not to be mounted? */

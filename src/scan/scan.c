@@ -58,6 +58,8 @@ static void scan_settle(struct scan *s)
 		condition_wait(&s->changed, &s->lock, 200);
 	pthread_mutex_unlock(&s->lock);
 	writer_fence(s->writer);
+	if (writer_lost_files(s->writer))
+		unlisted_add_index(s->unlisted, s->opts.index_path, "files could not be stored in it");
 	jobs_kick(s->jobs);
 	pthread_mutex_lock(&s->lock);
 	s->unsettled = false;
@@ -92,9 +94,12 @@ static void walk_roots(struct scan *s, bool first, unsigned n_remade)
 {
 	int64_t from_ms = clock_mono_ms();
 
+	unlisted_begin(s->unlisted, s->opts.index_path);
 	for (size_t i = 0; i < s->opts.n_roots; i++)
 		walk_any_root(s, s->opts.roots[i]);
 	scan_settle(s);
+	if (!atomic_load(&s->stopping))
+		unlisted_end(s->unlisted, s->opts.index_path);
 	/* Now that the rows of new files are there. */
 	roots_judge(s, s->walk_index);
 	pthread_mutex_lock(&s->lock);
@@ -223,7 +228,7 @@ static void *walk_main(void *arg)
 			condition_wait(&s->changed, &s->lock, MIN(next_ms - now_ms, INT64_C(60000)));
 		}
 		/* A walk finds the changes again that could not be stored, perhaps long before its time. */
-		if (writer_lost(s->writer))
+		if (writer_lost(s->writer) || unlisted_has_index(s->unlisted, s->opts.index_path))
 			next_walk_ms = MIN(next_walk_ms, clock_mono_ms() + LOST_MS);
 	}
 	pthread_mutex_unlock(&s->lock);

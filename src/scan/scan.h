@@ -73,8 +73,9 @@ struct scan_progress {
 		n_packages_deep; /* of this walk: found, header pass done, deep pass done (or not needed) */
 	uint64_t bytes_total, bytes_done; /* compressed, of packages with a deep pass */
 	uint64_t n_failed;
-	unsigned n_unlisted; /* folders and buckets that could not be listed: then it is not settled */
-	char unlisted[256];  /* one of them, and why */
+	/* Folders and buckets that could not be listed, and an index that lacks files; not 0: it is not settled. */
+	unsigned n_unlisted;
+	char unlisted[256]; /* one of them, and why */
 	int64_t started_mono_ms;
 	int64_t walked_mono_ms; /* the end of the last complete walk; 0: none yet */
 	int64_t worked_mono_ms; /* when the last file or package was done; 0: none */

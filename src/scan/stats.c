@@ -31,7 +31,7 @@ static const struct metric_family idle = { "lode_scan_idle", "1: all files that 
 					   METRIC_GAUGE, "", NULL };
 
 static const struct metric_family unlisted = {
-	"lode_scan_unlisted", "Folders and buckets that could not be listed and are tried again.",
+	"lode_scan_unlisted", "Folders and buckets that could not be listed; 1 more: the index lacks files.",
 	METRIC_GAUGE, "", NULL
 };
 

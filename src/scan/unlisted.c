@@ -17,11 +17,17 @@
 #define AGAIN_LAST_MS        300000
 #define AGAIN_LAST_BUCKET_MS 15000
 
+enum place_kind {
+	PLACE_UNLISTED,
+	PLACE_AWAY,  /* a root that is not mounted: no walk ends that */
+	PLACE_INDEX, /* the index, which lacks files: no walk of a part of the roots ends that */
+};
+
 struct unlisted_place {
 	char *path, *why; /* heap */
-	bool is_away;     /* a root that is not mounted: no walk ends that */
-	bool is_over;     /* for too long: its files are forgotten, and it does not count any more */
-	bool stale;       /* a walk of it has begun, and has not failed so far */
+	enum place_kind kind;
+	bool is_over; /* for too long: its files are forgotten, and it does not count any more */
+	bool stale;   /* a walk of it has begun, and has not failed so far */
 	unsigned tries;
 	int64_t since_ms, next_ms;
 };
@@ -69,22 +75,20 @@ bool path_is_below(const char *path, const char *folder)
 }
 
 /* Under the lock. */
-static struct unlisted_place *place_of(struct unlisted *u, const char *path, bool is_away)
+static struct unlisted_place *place_of(struct unlisted *u, const char *path, enum place_kind kind)
 {
 	for (size_t i = 0; i < u->n; i++)
-		if (u->v[i].is_away == is_away && strcmp(u->v[i].path, path) == 0)
+		if (u->v[i].kind == kind && strcmp(u->v[i].path, path) == 0)
 			return &u->v[i];
 	return NULL;
 }
 
 /* Under the lock. */
-static struct unlisted_place *place_add(struct unlisted *u, const char *path, bool is_away)
+static struct unlisted_place *place_add(struct unlisted *u, const char *path, enum place_kind kind)
 {
 	struct unlisted_place *p = &VEC_PUSH(u->v, u->n, u->room);
 
-	*p = (struct unlisted_place){ .path = mem_strdup(path),
-				      .is_away = is_away,
-				      .since_ms = clock_mono_ms() };
+	*p = (struct unlisted_place){ .path = mem_strdup(path), .kind = kind, .since_ms = clock_mono_ms() };
 	return p;
 }
 
@@ -102,14 +106,16 @@ void unlisted_begin(struct unlisted *u, const char *path)
 {
 	pthread_mutex_lock(&u->lock);
 	for (size_t i = 0; i < u->n; i++)
-		u->v[i].stale |= !u->v[i].is_away && path_is_below(u->v[i].path, path);
+		u->v[i].stale |= u->v[i].kind == PLACE_UNLISTED
+					 ? path_is_below(u->v[i].path, path)
+					 : u->v[i].kind == PLACE_INDEX && strcmp(u->v[i].path, path) == 0;
 	pthread_mutex_unlock(&u->lock);
 }
 
 /* Under the lock. The place to note for @path: itself, or @top if there are too many. */
 static const char *path_to_note(struct unlisted *u, const char *path, const char *top)
 {
-	return u->n < PLACES_MAX || place_of(u, path, false) ? path : top;
+	return u->n < PLACES_MAX || place_of(u, path, PLACE_UNLISTED) ? path : top;
 }
 
 static int64_t pause_ms(const char *path, unsigned tries)
@@ -125,10 +131,10 @@ bool unlisted_add(struct unlisted *u, const char *path, const char *top, const c
 
 	pthread_mutex_lock(&u->lock);
 	path = path_to_note(u, path, top);
-	p = place_of(u, path, false);
+	p = place_of(u, path, PLACE_UNLISTED);
 	is_new = !p;
 	if (is_new) {
-		p = place_add(u, path, false);
+		p = place_add(u, path, PLACE_UNLISTED);
 		p->stale = true;
 		places_count(u);
 	}
@@ -141,6 +147,33 @@ bool unlisted_add(struct unlisted *u, const char *path, const char *top, const c
 	p->why = mem_strdup(why);
 	pthread_mutex_unlock(&u->lock);
 	return is_new;
+}
+
+void unlisted_add_index(struct unlisted *u, const char *path, const char *why)
+{
+	struct unlisted_place *p;
+
+	pthread_mutex_lock(&u->lock);
+	p = place_of(u, path, PLACE_INDEX);
+	if (!p) {
+		p = place_add(u, path, PLACE_INDEX);
+		p->next_ms = INT64_MAX;
+		places_count(u);
+	}
+	p->stale = false;
+	free(p->why);
+	p->why = mem_strdup(why);
+	pthread_mutex_unlock(&u->lock);
+}
+
+bool unlisted_has_index(struct unlisted *u, const char *path)
+{
+	bool has;
+
+	pthread_mutex_lock(&u->lock);
+	has = place_of(u, path, PLACE_INDEX) != NULL;
+	pthread_mutex_unlock(&u->lock);
+	return has;
 }
 
 size_t unlisted_end(struct unlisted *u, const char *path)
@@ -161,7 +194,9 @@ size_t unlisted_end(struct unlisted *u, const char *path)
 	places_count(u);
 	pthread_mutex_unlock(&u->lock);
 	for (size_t i = 0; i < n_gone; i++) {
-		log_info("scan", "%s: it is listed again, or gone", gone[i].path);
+		log_info("scan", "%s: %s", gone[i].path,
+			 gone[i].kind == PLACE_INDEX ? "all files could be stored in it"
+						     : "it is listed again, or gone");
 		place_done(&gone[i]);
 	}
 	free(gone);
@@ -173,7 +208,7 @@ bool unlisted_is_away(struct unlisted *u, const char *path)
 	bool is_away;
 
 	pthread_mutex_lock(&u->lock);
-	is_away = place_of(u, path, true) != NULL;
+	is_away = place_of(u, path, PLACE_AWAY) != NULL;
 	pthread_mutex_unlock(&u->lock);
 	return is_away;
 }
@@ -181,11 +216,11 @@ bool unlisted_is_away(struct unlisted *u, const char *path)
 /* Under the lock. Of a root whose @n_files files are not there. */
 static enum away_change note_away(struct unlisted *u, const char *path, size_t n_files)
 {
-	struct unlisted_place *p = place_of(u, path, true);
+	struct unlisted_place *p = place_of(u, path, PLACE_AWAY);
 	bool is_new = !p;
 
 	if (is_new)
-		p = place_add(u, path, true);
+		p = place_add(u, path, PLACE_AWAY);
 	free(p->why);
 	p->why = mem_printf("it is not mounted: none of its %zu files in the index is there", n_files);
 	p->next_ms = clock_mono_ms() + pause_ms(path, p->tries++);
@@ -200,7 +235,7 @@ static enum away_change note_away(struct unlisted *u, const char *path, size_t n
 /* Under the lock. Of a root that is there. */
 static enum away_change note_there(struct unlisted *u, const char *path)
 {
-	struct unlisted_place *p = place_of(u, path, true);
+	struct unlisted_place *p = place_of(u, path, PLACE_AWAY);
 	bool was_over;
 
 	if (!p)

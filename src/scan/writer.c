@@ -25,7 +25,7 @@ struct scan_writer {
 	void *remakes_arg;
 	pthread_t thread;
 	struct buf old_points; /* files, each with its NUL, to be removed after the transaction */
-	atomic_uint n_lost;
+	atomic_uint n_lost, n_lost_files;
 };
 
 /* Is the row still of the file that the result was made from? Another walk may have replaced it meanwhile. */
@@ -220,6 +220,12 @@ static bool change_store_failure(struct scan_writer *w, struct change *c, const 
 	return changes_commit(w, &c, 1, &ignored) == 0;
 }
 
+/* Is this the only sign of a file, or of its new content? */
+static bool change_is_of_new_file(const struct change *c)
+{
+	return (c->kind == CHANGE_PUT && !c->only_if_same) || (c->kind == CHANGE_FAIL && c->fail_after_put);
+}
+
 static void changes_store(struct scan_writer *w, struct change **list, size_t n)
 {
 	struct err err = { 0 };
@@ -244,6 +250,9 @@ static void changes_store(struct scan_writer *w, struct change **list, size_t n)
 				err = why;
 		}
 		n_lost += !ok && list[i]->kind != CHANGE_FENCE;
+		/* Before a fence behind it has passed. */
+		if (!ok && change_is_of_new_file(list[i]))
+			atomic_fetch_add(&w->n_lost_files, 1);
 		change_finish(w, &list[i], 1, ok);
 	}
 	if (n_lost)
@@ -371,6 +380,11 @@ void writer_push(struct scan_writer *w, struct change *c)
 unsigned writer_lost(struct scan_writer *w)
 {
 	return atomic_exchange(&w->n_lost, 0);
+}
+
+unsigned writer_lost_files(struct scan_writer *w)
+{
+	return atomic_exchange(&w->n_lost_files, 0);
 }
 
 struct fence {

@@ -112,7 +112,7 @@ static int report_scanned(const struct settings *s, const char *index_path, cons
 		print_scan_text(p, took_s, &f);
 	if (p->n_unlisted)
 		fprintf(stderr,
-			"lode: scan: %u folders or buckets could not be listed to the end, among them %s\n",
+			"lode: scan: incomplete: %u places could not be listed or stored, among them %s\n",
 			p->n_unlisted, p->unlisted);
 	return f.n || p->n_unlisted ? EXIT_FAILED : EXIT_DONE;
 }

@@ -145,7 +145,7 @@ bool unread_unlisted(struct artifact *a)
 	if (a->s->opts.hide_archive)
 		why = server_hide_paths(&a->arena, why);
 	(void)err_set(&a->err, ERR_IO,
-		      "not found so far, and a folder or bucket cannot be listed now: " STR_FMT,
+		      "not found so far, and not everything that is here can be seen now: " STR_FMT,
 		      STR_ARG(why));
 	a->err.os = ENOTCONN;
 	return true;

@@ -366,6 +366,101 @@ static void a_folder_that_is_gone_does_not_count_any_more(void **state)
 	assert_settled(h);
 }
 
+/* As with a full disk. Its build ID is here, but no row says so. */
+static void a_file_that_could_not_be_stored_is_not_settled(void **state)
+{
+	struct scan_fixture *h = *state;
+	struct err err = { 0 };
+	struct db *db;
+
+	fixture_put_program(h, "a", PROGRAM_A);
+	fixture_run(h);
+	assert_settled(h);
+	assert_done(db_open(h->index, &(struct db_options){ 0 }, &db, &err));
+	assert_done(db_exec(db, "CREATE UNIQUE INDEX x ON file (size > 0)", &err));
+	fixture_put_program(h, "b", PROGRAM_B);
+	for (unsigned i = 0; i < 2; i++) {
+		walk_again(h);
+		assert_int_equal(fixture_n_hits_of(h, PROGRAM_B), 0);
+		assert_unlisted(h, 1, "index.db: files could not be stored in it");
+	}
+	/* A part of the roots that is walked has none of the others. */
+	scan_path_changed(h->scan, fixture_path(h, "a"));
+	fixture_settle(h);
+	assert_unlisted(h, 1, "index.db");
+	assert_done(db_exec(db, "DROP INDEX x", &err));
+	db_close(db);
+	walk_again(h);
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_B), 1);
+	assert_settled(h);
+}
+
+static void it_is_stored_by_a_walk_before_its_time(void **state)
+{
+	struct scan_fixture *h = *state;
+	struct err err = { 0 };
+	struct db *db;
+
+	h->opts.rescan_s = 86400;
+	fixture_put_program(h, "a", PROGRAM_A);
+	clock_test_freeze(1700000000);
+	fixture_run(h);
+	assert_done(db_open(h->index, &(struct db_options){ 0 }, &db, &err));
+	assert_done(db_exec(db, "CREATE UNIQUE INDEX x ON file (size > 0)", &err));
+	fixture_put_program(h, "b", PROGRAM_B);
+	scan_path_changed(h->scan, fixture_path(h, "b"));
+	fixture_settle(h);
+	assert_unlisted(h, 1, "index.db: files could not be stored in it");
+	assert_done(db_exec(db, "DROP INDEX x", &err));
+	db_close(db);
+	next_try(h);
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_B), 1);
+	assert_settled(h);
+}
+
+static void a_file_that_could_not_be_looked_up_is_not_settled(void **state)
+{
+	struct scan_fixture *h = *state;
+	struct err err = { 0 };
+	struct db *db;
+
+	h->opts.rescan_s = 86400;
+	fixture_put_program(h, "a", PROGRAM_A);
+	clock_test_freeze(1700000000);
+	fixture_run(h);
+	assert_done(db_open(h->index, &(struct db_options){ 0 }, &db, &err));
+	assert_done(db_exec(db, "ALTER TABLE dir RENAME TO away", &err));
+	fixture_put_program(h, "b", PROGRAM_B);
+	walk_again(h);
+	assert_unlisted(h, 1, "index.db: ");
+	assert_done(db_exec(db, "ALTER TABLE away RENAME TO dir", &err));
+	db_close(db);
+	next_try(h);
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_B), 1);
+	assert_settled(h);
+}
+
+/* No row is lost by that. */
+static void a_deletion_that_could_not_be_stored_does_not_count(void **state)
+{
+	struct scan_fixture *h = *state;
+	struct err err = { 0 };
+	struct db *db;
+
+	fixture_put_program(h, "a", PROGRAM_A);
+	fixture_run(h);
+	assert_done(db_open(h->index, &(struct db_options){ 0 }, &db, &err));
+	assert_done(db_exec(db, "ALTER TABLE package_dir RENAME TO away", &err));
+	assert_int_equal(unlink(fixture_path(h, "a")), 0);
+	scan_groom(h->scan);
+	fixture_settle(h);
+	scan_path_changed(h->scan, fixture_path(h, "a"));
+	fixture_settle(h);
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_A), 1);
+	assert_settled(h);
+	db_close(db);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -379,6 +474,10 @@ int main(void)
 		test_with_faults(a_root_always_counts),
 		test_with_faults(many_folders_are_one_place),
 		test_with_faults(a_folder_that_is_gone_does_not_count_any_more),
+		test_with_faults(a_file_that_could_not_be_stored_is_not_settled),
+		test_with_faults(it_is_stored_by_a_walk_before_its_time),
+		test_with_faults(a_file_that_could_not_be_looked_up_is_not_settled),
+		test_with_faults(a_deletion_that_could_not_be_stored_does_not_count),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
