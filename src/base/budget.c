@@ -373,8 +373,14 @@ int budget_hold_over(struct budget_hold *h, struct err *err)
 
 bool budget_hold_reserve(struct budget_hold *h, uint64_t bytes)
 {
-	if (h->budget && hold_grow(h, bytes, true, NULL) < 0)
+	if (h->budget && hold_grow(h, bytes, true, NULL) < 0) {
+		/* Its owner may begin again with budget_hold_init(): without a grant it is in no list. */
+		pthread_mutex_lock(&h->budget->lock);
+		if (!atomic_load(&h->granted))
+			hold_unlist(h->budget, h);
+		pthread_mutex_unlock(&h->budget->lock);
 		return false;
+	}
 	h->reserved = bytes;
 	return true;
 }

@@ -210,11 +210,17 @@ static void *work(void *arg)
 
 static void holds_that_wait_for_each_other_do_not_all_fail(void **state)
 {
+	const int64_t from_ms = clock_mono_ms();
 	struct budget *b = budget_new(TOTAL);
 	struct waiter_thread w[4];
+	struct budget_hold refused;
 	pthread_barrier_t barrier;
 	unsigned done = 0;
 
+	/* Work that has not begun, and has nothing to return, is not waited for. */
+	budget_hold_init(&refused, b, BUDGET_TABLE);
+	refused.wait_ms = 60000;
+	assert_false(budget_hold_reserve(&refused, TOTAL));
 	pthread_barrier_init(&barrier, NULL, ARRAY_SIZE(w));
 	for (size_t i = 0; i < ARRAY_SIZE(w); i++) {
 		w[i] = (struct waiter_thread){ .first = MIB(12), .second = MIB(30), .barrier = &barrier };
@@ -230,6 +236,7 @@ static void holds_that_wait_for_each_other_do_not_all_fail(void **state)
 	}
 	/* 48 of 60 MiB are held: some have to return theirs. */
 	assert_true(done >= 2);
+	assert_true(clock_mono_ms() < from_ms + 60000);
 	assert_int_equal(used(b, BUDGET_TABLE), 0);
 	pthread_barrier_destroy(&barrier);
 	budget_free(b);
@@ -264,6 +271,34 @@ static void a_wait_ends_when_memory_is_returned_or_time_is_over(void **state)
 	assert_true(budget_try(b, BUDGET_TABLE, MIB(20)));
 	budget_return(b, BUDGET_TABLE, MIB(20));
 	budget_hold_done(&h);
+	assert_int_equal(used(b, BUDGET_TABLE), 0);
+	budget_free(b);
+}
+
+/* A build that is refused its memory begins again later, with another hold in the same place. */
+static void a_refused_reserve_begins_anew(void **state)
+{
+	struct budget *b = budget_new(TOTAL);
+	struct budget_hold first, again;
+	struct err err = { 0 };
+
+	budget_hold_init(&first, b, BUDGET_TABLE);
+	budget_hold_init(&again, b, BUDGET_TABLE);
+	first.wait_ms = again.wait_ms = 60000;
+	assert_true(budget_hold_reserve(&first, MIB(50)));
+	for (int i = 0; i < 2; i++) {
+		assert_false(budget_hold_reserve(&again, MIB(20)));
+		assert_false(again.listed);
+		budget_hold_init(&again, b, BUDGET_TABLE);
+		again.wait_ms = 60000;
+	}
+	budget_hold_done(&first);
+	assert_true(budget_hold_reserve(&again, MIB(20)));
+	/* One that has a grant stays among those that are waited for. */
+	assert_false(budget_hold_reserve(&again, TOTAL));
+	assert_true(again.listed && !again.prev && !again.next);
+	assert_done(budget_hold_add(&again, MIB(30), &err));
+	budget_hold_done(&again);
 	assert_int_equal(used(b, BUDGET_TABLE), 0);
 	budget_free(b);
 }
@@ -310,6 +345,7 @@ int main(void)
 		cmocka_unit_test(an_inner_hold_has_a_limit_of_its_own),
 		cmocka_unit_test(a_reserve_is_used_up_first),
 		cmocka_unit_test(holds_that_wait_for_each_other_do_not_all_fail),
+		cmocka_unit_test(a_refused_reserve_begins_anew),
 		cmocka_unit_test(a_wait_ends_when_memory_is_returned_or_time_is_over),
 		cmocka_unit_test(the_smallest_limit_of_the_cgroups_counts),
 	};
