@@ -87,8 +87,32 @@ static enum make_outcome end_unknown(struct build *b, enum frame_reason reason)
 	return MAKE_DONE;
 }
 
+static bool can_stay(const struct tables_entry *e)
+{
+	return e && entry_is_usable(e) && !atomic_load(&e->replaced);
+}
+
+/* The table, or the layout, that was to be replaced can be used on. */
+static bool has_old(const struct build *b)
+{
+	return can_stay(b->old);
+}
+
+/* A better one cannot be made now. It may be soon, so an address outside of the old one is not without debug information. */
+static enum make_outcome end_failed_with_old(struct build *b, enum frame_reason reason)
+{
+	if (reason == FRAME_BUSY)
+		reason = FRAME_PENDING;
+	if (frame_reason_hides_debug(reason))
+		atomic_store(&b->old->no_debug, (int)reason);
+	entry_expire_in(b->old, b->tables->opts.error_ms);
+	return end_with(b, entry_ref(b->old));
+}
+
 static enum make_outcome end_failed(struct build *b, const struct make_failure *f)
 {
+	if (has_old(b))
+		return end_failed_with_old(b, f->reason);
 	if (f->reason == FRAME_BUSY)
 		return end_missing(b, FRAME_BUSY, 0);
 	if (is_miss(f->reason))
@@ -105,17 +129,6 @@ static enum make_outcome end_broken(struct build *b, const struct err *err)
 	struct make_failure f = { .reason = fetch_reason_of(err), .err = *err };
 
 	return end_failed(b, &f);
-}
-
-static bool can_stay(const struct tables_entry *e)
-{
-	return e && entry_is_usable(e) && !atomic_load(&e->replaced);
-}
-
-/* The table that was to be replaced can be used on. */
-static bool has_old(const struct build *b)
-{
-	return can_stay(b->old);
 }
 
 /* The table that a local build has made meanwhile is as good as one that would be made now. */
@@ -164,6 +177,8 @@ static enum make_outcome make_layout_of(struct build *b)
 
 static enum make_outcome end_without_layout(struct build *b, const struct make_failure *f)
 {
+	if (has_old(b))
+		return is_miss(f->reason) ? end_with_old(b) : end_failed(b, f);
 	if (f->reason == FRAME_BUSY)
 		return end_missing(b, FRAME_NO_LAYOUT, 0);
 	return is_miss(f->reason) ? end_unknown(b, FRAME_NO_LAYOUT) : end_failed(b, f);

@@ -66,6 +66,60 @@ static void a_table_that_lacks_something_is_replaced_before_the_answer(void **st
 	tables_fixture_close(&p);
 }
 
+/* Its debug file turns up, and its table cannot be made now: what is there names on, and the debug file is tried again. */
+static void a_table_outlives_a_better_one_that_fails(void **state)
+{
+	struct tables_stats stats;
+	struct tables_module m;
+	struct tables_fixture p;
+
+	tables_fixture_open(&p, true);
+	p.opts.error_ms = 1;
+	tables_fixture_put_program(&p, 1, true);
+	assert_string_equal(ask_fresh(&p, 1, NULL), "s1 of /file");
+	p.opts.temp_dir = "/nowhere/at/all";
+	tables_fixture_reopen(&p);
+	assert_string_equal(ask_fresh(&p, 1, NULL), "s1 of /file");
+	tables_fixture_put_debug(&p, 1);
+	for (int i = 0; i < 3; i++) {
+		renew(&p, 1, false);
+		assert_string_equal(ask_fresh(&p, 1, &m), "s1 of /file");
+		assert_true(m.lacking);
+		assert_string_equal(tables_fixture_ask_at_once(&p, 1, 0x1000), "s1");
+	}
+	/* An address outside of its symbols has the reason of the debug file. */
+	assert_string_equal(tables_fixture_ask(&p, 1, 0x2000), "damaged");
+	tables_stats(p.s, &stats);
+	assert_int_equal(stats.n_made, 0);
+	p.opts.temp_dir = NULL;
+	tables_fixture_reopen(&p);
+	(void)ask_fresh(&p, 1, NULL);
+	assert_string_equal(ask_fresh(&p, 1, &m), "f1 /src/a.c:10 of /file");
+	assert_false(m.lacking);
+	tables_fixture_close(&p);
+}
+
+/* A layout of the debug file alone, while that cannot be read. */
+static void a_layout_outlives_its_file(void **state)
+{
+	const struct err gone = { .kind = ERR_IO, .text = "read error" };
+	struct build_id id = tables_fixture_id(1);
+	struct tables_module m;
+	struct tables_fixture p;
+
+	tables_fixture_open(&p, true);
+	tables_fixture_put_debug(&p, 1);
+	(void)ask_fresh(&p, 1, NULL);
+	assert_int_equal(tables_fixture_reason(&p, 1, &m), FRAME_FOUND);
+	assert_non_null(m.layout);
+	resolve_mem_fail(p.r, RESOLVE_DEBUGINFO, &id, STR(""), &gone);
+	renew(&p, 1, false);
+	(void)ask_fresh(&p, 1, NULL);
+	(void)tables_fixture_reason(&p, 1, &m);
+	assert_non_null(m.layout);
+	tables_fixture_close(&p);
+}
+
 /* Go's table, of layout 1.2, of one function at 0x1000. */
 static void go_table_write(struct elf_writer *w, struct buf *out)
 {
@@ -414,6 +468,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_miss_is_forgotten_when_something_new_is_here),
 		cmocka_unit_test(a_table_that_lacks_something_is_replaced_before_the_answer),
+		cmocka_unit_test(a_table_outlives_a_better_one_that_fails),
+		cmocka_unit_test(a_layout_outlives_its_file),
 		cmocka_unit_test(gos_table_comes_with_the_program),
 		cmocka_unit_test(gos_table_stays_when_the_program_is_gone),
 		cmocka_unit_test(a_table_of_a_replaced_file_is_made_again),
