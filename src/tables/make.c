@@ -239,6 +239,31 @@ static struct tables_entry *map_stored(struct build *b, struct tables_entry *e)
 	return mapped;
 }
 
+/* Its files are not replaced, and the build that a local one is for has no better table. */
+static bool is_table_wanted(struct build *b)
+{
+	struct tables *t = b->tables;
+	bool wanted;
+
+	pthread_mutex_lock(&t->lock);
+	wanted = b->is_local ? b->whole != NULL : b->news != NEWS_REPLACED;
+	pthread_mutex_unlock(&t->lock);
+	return wanted;
+}
+
+/* Keep the table that @b has made in the store. Takes @e, and returns the same table, mapped from there if it can be. */
+static struct tables_entry *keep_in_store(struct build *b, struct tables_entry *e)
+{
+	if (!is_table_wanted(b))
+		return e;
+	stored_put(b->tables, e, &b->making->file.answer);
+	if (is_table_wanted(b))
+		return map_stored(b, e);
+	/* It may be in the place of a better one, which is made again when it is needed. */
+	stored_forget(b->tables, &b->key.id);
+	return e;
+}
+
 /*
  * Parts of the table were left out, since memory was not granted. It is used, but not stored: the next process may
  * have more memory. In this one it is made again if memory was only used up, not if it is too little.
@@ -324,8 +349,7 @@ static enum make_outcome end_with_table(struct build *b, struct buf *table)
 	atomic_fetch_add(&b->tables->n_made, 1);
 	if (b->refusals.busy || b->refusals.limit)
 		return end_incomplete(b, e);
-	stored_put(b->tables, e, a);
-	e = map_stored(b, e);
+	e = keep_in_store(b, e);
 	entry_note_lacking(e, frame_reason_hides_debug(atomic_load(&e->no_debug)) ? b->tables->opts.error_ms
 										  : b->tables->opts.miss_ms);
 	return end_with(b, e);
@@ -630,12 +654,12 @@ static void making_start(struct build *b)
 enum make_outcome make_step(struct build *b, struct tables_entry **ret)
 {
 	struct tables *t = b->tables;
-	bool waiting = task_waits(&b->task), closing, parked, again;
+	bool waiting = task_waits(&b->task), ends, parked, again;
 	struct tables_entry *miss;
 	enum make_outcome r;
 
 	pthread_mutex_lock(&t->lock);
-	closing = t->closing;
+	ends = t->closing || (b->is_local && !b->whole);
 	miss = TAKE(b->miss);
 	t->n_searches -= miss != NULL;
 	again = b->news == NEWS_REPLACED || (b->news && (waiting || miss));
@@ -649,7 +673,7 @@ enum make_outcome make_step(struct build *b, struct tables_entry **ret)
 	parked = b->parked;
 	pthread_mutex_unlock(&t->lock);
 	entry_unref(miss);
-	if (closing) {
+	if (ends) {
 		*ret = new_miss(b, FRAME_PENDING, "", 0);
 		return MAKE_DONE;
 	}

@@ -218,6 +218,62 @@ static void the_memory_of_a_program_is_waited_for(void **state)
 	tables_fixture_close(&p);
 }
 
+static void wait_for_builds(struct tables *t)
+{
+	struct tables_stats stats;
+
+	for (;;) {
+		tables_stats(t, &stats);
+		if (!stats.n_builds)
+			return;
+		usleep(1000);
+	}
+}
+
+/*
+ * A table of the files here is made while a server is asked for the debug file, and is late: the table of the debug file
+ * is there, or the program is another one by now. It is not needed any more, and stays out of the store.
+ */
+static void a_local_table_that_is_late_is_not_kept(void **state)
+{
+	for (int replaced = 0; replaced < 2; replaced++) {
+		struct build_id id = tables_fixture_id(1);
+		struct build running = { 0 };
+		struct tables_request *req;
+		struct tables_fixture p;
+		struct err err = { 0 };
+		atomic_int n = 0;
+
+		tables_fixture_open(&p, true);
+		p.opts.memory = budget_new_undivided(MIB(4));
+		p.opts.local_ms = 20;
+		tables_fixture_reopen(&p);
+		put_program_that_is_needed(&p, 1);
+		resolve_mem_put_waiting(p.r, RESOLVE_DEBUGINFO, &id, STR(""));
+		running.tables = p.s;
+		assert_true(build_memory_begin(&running, 0));
+		assert_done(budget_hold_add(&running.memory, MIB(2), &err));
+		assert_int_equal(tables_request_new(p.s, &id, 1, 0,
+						    (struct tables_wait){ INT64_MAX, ready, &n }, &req),
+				 TABLES_WAITS);
+		while (!build_is_parked(p.s))
+			usleep(1000);
+		if (replaced)
+			tables_renew(p.s, &id, true, NULL, NULL);
+		tables_fixture_put_debug(&p, 1);
+		while (!atomic_load(&n))
+			usleep(1000);
+		tables_request_free(req);
+		assert_false(build_memory_end(&running, false));
+		wait_for_builds(p.s);
+		tables_free(p.s);
+		budget_free(TAKE(p.opts.memory));
+		p.s = tables_new(&p.opts);
+		assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "f1 /src/a.c:10");
+		tables_fixture_close(&p);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -225,6 +281,7 @@ int main(void)
 		cmocka_unit_test(an_end_in_the_midst_of_it),
 		cmocka_unit_test(one_build_for_all_requests_of_a_table),
 		cmocka_unit_test(the_memory_of_a_program_is_waited_for),
+		cmocka_unit_test(a_local_table_that_is_late_is_not_kept),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
