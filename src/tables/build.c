@@ -13,6 +13,7 @@
 #include "tables/internal.h"
 
 #define MAX_SEARCHES 1024u /* builds that wait for a scan */
+#define STORED_TRIES 8u    /* while files are replaced, of whichever build ID */
 
 static enum task_result build_step(void *arg);
 
@@ -138,22 +139,46 @@ struct tables_request *build_complete(struct build *b, struct tables_entry *e, e
 	return ready;
 }
 
+/* The table in the store, into the LRU; not that of a file that was replaced while it was opened. NULL: there is none now. */
+static struct tables_entry *take_stored(struct tables *t, const struct entry_key *key)
+{
+	for (unsigned n = 0; n < STORED_TRIES; n++) {
+		AUTO(arena_done) struct arena a = { 0 };
+		struct tables_entry *e;
+		uint64_t n_before;
+		bool current;
+
+		pthread_mutex_lock(&t->lock);
+		n_before = t->n_replacements;
+		pthread_mutex_unlock(&t->lock);
+		e = stored_open(t, key, &a);
+		if (!e)
+			return NULL;
+		entry_note_lacking(e, 0);
+		pthread_mutex_lock(&t->lock);
+		current = t->n_replacements == n_before;
+		/* A build that has ended meanwhile may have left a better one there. */
+		if (current)
+			e = cache_put_absent(t, e);
+		pthread_mutex_unlock(&t->lock);
+		if (current)
+			return e;
+		entry_unref(e);
+	}
+	return NULL;
+}
+
 struct tables_entry *build_take_at_hand(struct tables *t, const struct entry_key *key)
 {
-	AUTO(arena_done) struct arena a = { 0 };
 	struct tables_entry *e = cache_get(t, key);
 
 	atomic_fetch_add(&t->n_wanted, 1);
 	atomic_fetch_add(&t->n_hits, e != NULL);
 	if (e || key->kind != ENTRY_TABLE)
 		return e;
-	e = stored_open(t, key, &a);
-	if (!e)
-		return NULL;
-	atomic_fetch_add(&t->n_from_store, 1);
-	entry_note_lacking(e, 0);
-	/* A build that has ended meanwhile may have left a better one there. */
-	return cache_put_absent(t, e);
+	e = take_stored(t, key);
+	atomic_fetch_add(&t->n_from_store, e != NULL);
+	return e;
 }
 
 /* ---- the end of a build ---- */
@@ -267,6 +292,7 @@ static void renew_entry(struct tables *t, const struct entry_key *key, bool repl
 	struct build *b;
 
 	pthread_mutex_lock(&t->lock);
+	t->n_replacements += replaced;
 	e = cache_get(t, key);
 	if (e && (replaced || e->lacking || e->reason != FRAME_FOUND))
 		atomic_store(&e->good_until_ms, 0);

@@ -334,6 +334,7 @@ struct tables {
 	unsigned n_builds;
 	unsigned n_searches;            /* builds that have `miss` */
 	unsigned n_expecting;           /* builds that have `local_at_ms` */
+	uint64_t n_replacements;        /* of files, by tables_renew() */
 	struct tables_request *waiting; /* requests with a deadline */
 	unsigned n_building;            /* tables that are built now */
 	bool stopping, closing;

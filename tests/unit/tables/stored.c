@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "packed.h"
+#include "store/internal.h"
 #include "tables_fixture.h"
 
 static void a_built_table_is_found_in_the_store_by_the_next_process(void **state)
@@ -205,6 +206,68 @@ static void a_table_that_lacked_memory_is_not_stored(void **state)
 	tables_fixture_close(&p);
 }
 
+/* ---- a file that is replaced while the table of the one before is opened ---- */
+
+static struct {
+	struct blobs_ops ops;
+	const struct blobs_ops *real;
+	struct tables *replaced_in; /* at the next opening; NULL: it was */
+} opening;
+
+static int open_late(struct blobs *b, const char *name, struct source **ret, struct err *err)
+{
+	int r = opening.real->open(b, name, ret, err);
+	struct build_id id = tables_fixture_id(1);
+	struct tables *t = opening.replaced_in;
+
+	opening.replaced_in = NULL;
+	if (t)
+		tables_renew(t, &id, true, NULL, NULL);
+	return r;
+}
+
+static const char *ask_at_hand(struct tables_fixture *p)
+{
+	struct tables_query q = { .addr = 0x1000 };
+	struct build_id id = tables_fixture_id(1);
+	struct tables_request *req;
+	struct tables_answer a;
+
+	assert_int_equal(tables_request_new(p->s, &id, 1, TABLES_AT_HAND,
+					    (struct tables_wait){ INT64_MAX, NULL, NULL }, &req),
+			 0);
+	tables_find(req, &q, &a);
+	p->text.size = 0;
+	tables_fixture_answer_text(&a, &p->text);
+	tables_request_free(req);
+	return buf_cstr(&p->text);
+}
+
+static void a_table_that_is_outdated_when_it_is_open_is_not_used(void **state)
+{
+	struct blobs *blobs = blobs_open_memory();
+	struct tables_fixture p;
+
+	opening.real = blobs->ops;
+	opening.ops = *blobs->ops;
+	opening.ops.open = open_late;
+	blobs->ops = &opening.ops;
+	tables_fixture_open(&p, false);
+	p.store = p.opts.store = store_open_blobs(blobs, &(struct store_options){ 0 });
+	tables_fixture_reopen(&p);
+	tables_fixture_put_debug(&p, 1);
+	assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "f1 /src/a.c:10");
+	tables_fixture_reopen(&p);
+	assert_string_equal(ask_at_hand(&p), "f1 /src/a.c:10");
+	tables_fixture_reopen(&p);
+	tables_fixture_put_debug_named(&p, 1, "g");
+	opening.replaced_in = p.s;
+	assert_string_equal(ask_at_hand(&p), "pending");
+	assert_null(opening.replaced_in);
+	assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "g /src/a.c:10");
+	tables_fixture_close(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -214,6 +277,7 @@ int main(void)
 		cmocka_unit_test(a_table_found_damaged_in_use_is_made_again),
 		cmocka_unit_test(a_table_of_an_earlier_maker_is_made_again_behind_its_answer),
 		cmocka_unit_test(a_table_that_lacked_memory_is_not_stored),
+		cmocka_unit_test(a_table_that_is_outdated_when_it_is_open_is_not_used),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
