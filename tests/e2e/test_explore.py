@@ -238,6 +238,29 @@ def test_an_answer_that_comes_late_is_not_shown_for_another_selection(service, p
     assert page.text(".said").startswith("650 · ") and chosen(page).startswith("all; total 650")
 
 
+def test_sums_over_time_that_come_late_are_not_shown_for_another_selection(service, page):
+    cpu = ask(service, "types")["types"][0]
+    of = {name: f'{cpu}{{service="{name}"}}' for name in ("web", "api")}
+    legend = lambda name: page.run("return document.querySelector(arguments[0])?.textContent ?? ''", f"[aria-label='{name}: series']")  # noqa: E731
+    visit(page, service, "?" + urllib.parse.urlencode({"query": of["web"], "compare": 1, "base": of["web"], "base_from": "now-1h", "base_to": "now"}))
+    page.wait(lambda: "service=web" in legend("Over time") and "service=web" in legend("Before"), "the series")
+    # The base comes late: the selection before it, which was answered at once, is another one by then.
+    slow = {"compare": 1, "base": of["api"], "base_from": "now-1h", "base_to": "now"}
+    page.run("performance.clearResourceTimings()")
+    page.run(SLOW, "api/series?" + urllib.parse.urlencode({"query": of["api"], "from": "now-1h", "to": "now"}))
+    page.run(FOLLOW, slow | {"query": of["web"], "from": "now-2h"})
+    page.wait(lambda: page.run("return performance.getEntriesByType('resource').some((e) => e.name.includes('api/series') && e.name.includes('now-2h') && e.responseEnd)"),
+              "the first answer")
+    page.run(FOLLOW, slow | {"query": of["api"], "from": "now-3h"})
+    page.wait(lambda: "service=api" in legend("Before"), "the base")
+    assert "service=api" in legend("Over time")
+    # Another selection needs the same base, which is on its way, and does not stop it.
+    page.run(SLOW, "api/series")
+    page.run(FOLLOW, slow | {"query": of["api"], "base": of["web"]})
+    page.run(FOLLOW, slow | {"query": of["web"], "base": of["web"]})
+    page.wait(lambda: "service=web" in legend("Over time") and "service=web" in legend("Before"), "both")
+
+
 PENDING = """const real = window.fetch;
     const later = window.setTimeout;
     window.asked = [];

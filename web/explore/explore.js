@@ -23,7 +23,7 @@ const FORMATS = [
 	["pprof", "pprof", "pb.gz"], ["folded", "Folded stacks", "folded"], ["svg", "SVG", "svg"], ["html", "HTML page", "html"], ["speedscope", "speedscope", "speedscope.json"],
 ];
 
-const latest = { types: new Latest(), series: new Latest(), base: new Latest(), tree: new Latest(), result: new Latest() };
+const latest = { types: new Latest(), labels: new Latest(), series: new Latest(), base: new Latest(), tree: new Latest(), result: new Latest() };
 const known = {};   // the last request of each kind, as a key
 let parts, timer, busy = 0, again = 0, pendingMs = AGAIN_MIN_MS, model = null;
 
@@ -121,24 +121,28 @@ async function chooseType() {
 
 /* ---- over time ---- */
 
+// The answer of each request is shown when it arrives: one that waited for the others could be shown over a later one.
+async function showSums(what, graph, asked, by) {
+	// Points are wide enough that one profile per minute gives a line, not needles.
+	const step = Math.max(1, Math.round((timeOf(asked.to) - timeOf(asked.from)) / POINTS / 1000));
+	const answer = await askNew(what, "api/series", { ...asked, profile: null, limit: SERIES, step: `${step}s`, ...(by === "-one" ? { one: 1 } : by ? { by } : {}) });
+	if (answer)
+		graph.show(answer, asked, by);
+}
+
+async function showLabels({ query, from, to }) {
+	const answer = await askNew("labels", "api/labels", { query, from, to });
+	if (answer) {
+		parts.by.replaceChildren(option("", "set of labels"), option("-one", "none: one line in all"), ...answer.labels.map((name) => option(name, visible(name))));
+		parts.viewBar.setLabels(answer.labels);
+	}
+	parts.by.value = param("series");
+}
+
 async function showSeries() {
 	const asked = profilesAsked(), by = param("series");
-	// Points are wide enough that one profile per minute gives a line, not needles.
-	const step = ({ from, to }) => `${Math.max(1, Math.round((timeOf(to) - timeOf(from)) / POINTS / 1000))}s`;
-	const question = (profiles) => ({ ...profiles, profile: null, limit: SERIES, step: step(profiles), ...(by === "-one" ? { one: 1 } : by ? { by } : {}) });
 	parts.base.node.parentNode.hidden = !compares();
-	const [answer, before, labels] = await Promise.all([askNew("series", "api/series", question(asked)), compares() ? askNew("base", "api/series", question(baseAsked())) : undefined,
-		known.labels === asked.query ? undefined : ask("api/labels", { query: asked.query, from: asked.from, to: asked.to })]);
-	if (labels) {
-		known.labels = asked.query;
-		parts.by.replaceChildren(option("", "set of labels"), option("-one", "none: one line in all"), ...labels.labels.map((name) => option(name, visible(name))));
-		parts.viewBar.setLabels(labels.labels);
-	}
-	parts.by.value = by;
-	if (answer)
-		parts.series.show(answer, asked, by);
-	if (before)
-		parts.base.show(before, baseAsked(), by);
+	await Promise.all([showSums("series", parts.series, asked, by), compares() && showSums("base", parts.base, baseAsked(), by), showLabels(asked)]);
 }
 
 /* ---- tree, table, lines ---- */
