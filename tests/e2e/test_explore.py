@@ -261,6 +261,20 @@ def test_sums_over_time_that_come_late_are_not_shown_for_another_selection(servi
     page.wait(lambda: "service=web" in legend("Over time") and "service=web" in legend("Before"), "both")
 
 
+def test_going_back_is_not_undone_by_leaving_the_field(service, page):
+    visit(page, service)
+    shown(page, 750)
+    page.type(".matcher input", 'service="web"')
+    page.press(ESCAPE, KEY_ENTER)
+    shown(page, 650)
+    page.say("POST", "/back")
+    shown(page, 750)
+    assert page.run("return document.querySelector('.matcher input').value") == ""
+    page.run("document.activeElement.blur()")
+    idle(page)
+    assert not (param(page, "query") or "").endswith("}") and page.text(".said").startswith("750 · ")
+
+
 PENDING = """const real = window.fetch;
     const later = window.setTimeout;
     window.asked = [];

@@ -49,10 +49,11 @@ export class Matcher {
 		this.close();
 	}
 
+	// A text that was entered stays as it is. Another one, of a link or of the history, is shown even in a field that has the focus.
 	set(text) {
-		this.applied = text;
-		if (document.activeElement !== this.input)
+		if (text !== this.applied || document.activeElement !== this.input)
 			this.input.value = text;
+		this.applied = text;
 	}
 
 	enter() {
