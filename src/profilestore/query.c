@@ -9,6 +9,53 @@
 #define MAX_POINTS   11000u          /* of one series */
 #define STEP_MOST    (INT64_MAX / 4) /* ms: longer than any range, and sums with times do not overflow */
 
+/* ---- rows ---- */
+
+struct chosen_row {
+	struct profilestore_entry e;
+	const struct series *x;
+};
+struct latest {
+	struct chosen_row *v;
+	size_t n, room;
+};
+
+static const char one_sql[] =
+	"SELECT id, time_ms, duration_ms, total, n_samples, series FROM profile WHERE id = ?";
+
+static int take_rows(struct latest *l, struct db_stmt *st, const struct series *x, struct err *err)
+{
+	int r;
+
+	while ((r = db_step(st, err)) == DB_ROW) {
+		VEC_PUSH(l->v, l->n, l->room) = (struct chosen_row){ { .id = db_i64(st, 0),
+								       .time_ms = db_i64(st, 1),
+								       .duration_ms = db_i64(st, 2),
+								       .total = db_i64(st, 3),
+								       .n_samples = (uint64_t)db_i64(st, 4) },
+								     x ? x : NULL };
+	}
+	return r;
+}
+
+static int take_series(struct profilestore *s, struct db *db, int64_t id, struct latest *l, struct err *err)
+{
+	struct db_stmt *st;
+	const struct series *x;
+	int r;
+
+	if (db_prepare(db, one_sql, &st, err) < 0)
+		return -1;
+	db_bind_i64(st, 1, id);
+	r = db_step(st, err);
+	if (r != DB_ROW)
+		return r;
+	x = series_of_id(s, (uint32_t)db_i64(st, 5));
+	db_reset(st);
+	db_bind_i64(st, 1, id);
+	return x ? take_rows(l, st, x, err) : 0;
+}
+
 /* ---- series over time ---- */
 
 /* Round steps; the longer ones are multiples of rollups. */
@@ -309,21 +356,9 @@ int profilestore_series(struct profilestore *s, const struct profilestore_range 
 
 /* ---- one by one ---- */
 
-struct chosen_row {
-	struct profilestore_entry e;
-	const struct series *x;
-};
-struct latest {
-	struct chosen_row *v;
-	size_t n, room;
-};
-
 static const char latest_sql[] =
 	"SELECT id, time_ms, duration_ms, total, n_samples, series FROM profile "
 	"WHERE series = ? AND time_ms >= ? AND time_ms < ? ORDER BY time_ms DESC, id DESC LIMIT ?";
-static const char one_sql[] =
-	"SELECT id, time_ms, duration_ms, total, n_samples, series FROM profile WHERE id = ?";
-
 static int later_first(const void *a, const void *b)
 {
 	const struct profilestore_entry *x = &((const struct chosen_row *)a)->e,
@@ -337,39 +372,6 @@ static void keep_series(struct latest *l, size_t n)
 	if (l->n)
 		qsort(l->v, l->n, sizeof(*l->v), later_first);
 	l->n = MIN(l->n, n);
-}
-
-static int take_rows(struct latest *l, struct db_stmt *st, const struct series *x, struct err *err)
-{
-	int r;
-
-	while ((r = db_step(st, err)) == DB_ROW) {
-		VEC_PUSH(l->v, l->n, l->room) = (struct chosen_row){ { .id = db_i64(st, 0),
-								       .time_ms = db_i64(st, 1),
-								       .duration_ms = db_i64(st, 2),
-								       .total = db_i64(st, 3),
-								       .n_samples = (uint64_t)db_i64(st, 4) },
-								     x ? x : NULL };
-	}
-	return r;
-}
-
-static int take_series(struct profilestore *s, struct db *db, int64_t id, struct latest *l, struct err *err)
-{
-	struct db_stmt *st;
-	const struct series *x;
-	int r;
-
-	if (db_prepare(db, one_sql, &st, err) < 0)
-		return -1;
-	db_bind_i64(st, 1, id);
-	r = db_step(st, err);
-	if (r != DB_ROW)
-		return r;
-	x = series_of_id(s, (uint32_t)db_i64(st, 5));
-	db_reset(st);
-	db_bind_i64(st, 1, id);
-	return x ? take_rows(l, st, x, err) : 0;
 }
 
 static int take_latest_series(struct reader *rd, const struct profilestore_range *r, size_t limit,
