@@ -292,23 +292,70 @@ static int add_series(struct groups *gs, const struct series_read *q,
 	return 0;
 }
 
+/* The one profile of a range is at one point. */
+static int add_one_profile(struct groups *gs, const struct chosen_row *one,
+			   const struct profilestore_series_options *o, const struct series_points *scale,
+			   struct err *err)
+{
+	struct value_group *g = group_of_series(gs, one->x, o);
+	int64_t k = (one->e.time_ms - scale->from_ms) / scale->step_ms;
+
+	if (group_points(gs, g, err) < 0)
+		return -1;
+	g->points[k] = g->total = one->e.total;
+	g->counts[k] = 1;
+	g->n_profiles = 1;
+	return 0;
+}
+
+struct summed_series {
+	struct series **list; /* heap */
+	size_t n;
+	struct latest one; /* the row of the one profile of a range */
+	int64_t from_ms, to_ms;
+};
+
+static void summed_series_done(struct summed_series *x)
+{
+	free(x->list);
+	free(x->one.v);
+}
+
+static int choose_series(struct reader *rd, const struct profilestore_range *r, struct summed_series *ret,
+			 struct err *err)
+{
+	if (!r->profile_id) {
+		if (series_list(rd->s, r, &ret->list, &ret->n, err) < 0)
+			return -1;
+		clip_range(r, ret->list, ret->n, &ret->from_ms, &ret->to_ms);
+		return 0;
+	}
+	if (take_series(rd->s, rd->db, r->profile_id, &ret->one, err) < 0)
+		return -1;
+	if (!ret->one.n)
+		return 0;
+	ret->from_ms = ret->one.v[0].e.time_ms;
+	ret->to_ms = ret->from_ms + 1;
+	return 0;
+}
+
 static int sum_over_time(struct reader *rd, const struct profilestore_range *r,
 			 const struct profilestore_series_options *o, struct profilestore_series_list **ret,
 			 struct err *err)
 {
 	struct groups gs = { .derived = r->derived };
 	struct series_points scale = { 0 };
-	AUTO(mem_freep) struct series **list = NULL;
-	int64_t from_ms, to_ms;
-	size_t n;
+	AUTO(summed_series_done) struct summed_series x = { 0 };
+	const struct series *first;
 	int res = 0;
 
-	if (series_list(rd->s, r, &list, &n, err) < 0)
+	if (choose_series(rd, r, &x, err) < 0)
 		return -1;
-	clip_range(r, list, n, &from_ms, &to_ms);
-	scale.step_ms = o->step_ms > 0 ? MIN(o->step_ms, STEP_MOST) : usual_step(to_ms - from_ms);
-	scale.from_ms = from_ms - (from_ms - o->origin_ms % scale.step_ms + scale.step_ms) % scale.step_ms;
-	gs.n_points = (size_t)((to_ms - scale.from_ms + scale.step_ms - 1) / scale.step_ms);
+	first = x.n ? x.list[0] : x.one.n ? x.one.v[0].x : NULL;
+	scale.step_ms = o->step_ms > 0 ? MIN(o->step_ms, STEP_MOST) : usual_step(x.to_ms - x.from_ms);
+	scale.from_ms = x.from_ms -
+			(x.from_ms - o->origin_ms % scale.step_ms + scale.step_ms) % scale.step_ms;
+	gs.n_points = (size_t)((x.to_ms - scale.from_ms + scale.step_ms - 1) / scale.step_ms);
 	scale.n = gs.n_points;
 	if (gs.n_points > MAX_POINTS)
 		return err_set(err, ERR_LIMIT,
@@ -316,15 +363,17 @@ static int sum_over_time(struct reader *rd, const struct profilestore_range *r,
 			       gs.n_points, MAX_POINTS);
 	arena_init(&gs.arena);
 	gs.arena.hold = o->memory;
-	for (size_t i = 0; res == 0 && gs.n_points && i < n; i++)
+	for (size_t i = 0; res == 0 && gs.n_points && i < x.n; i++)
 		res = add_series(&gs,
-				 &(struct series_read){ rd, rd->db, list[i], from_ms, to_ms, ROLLUP_LEVELS,
-							r->deadline },
+				 &(struct series_read){ rd, rd->db, x.list[i], x.from_ms, x.to_ms,
+							ROLLUP_LEVELS, r->deadline },
 				 o, &scale, err);
+	if (x.one.n)
+		res = add_one_profile(&gs, &x.one.v[0], o, &scale, err);
 	if (res == 0) {
 		if (gs.n)
 			qsort(gs.v, gs.n, sizeof(struct value_group *), by_total);
-		res = group_list(&gs, MIN(gs.n, (size_t)o->limit), n ? list[0] : NULL, ret, err);
+		res = group_list(&gs, MIN(gs.n, (size_t)o->limit), first, ret, err);
 	}
 	if (res == 0) {
 		(*ret)->from_ms = scale.from_ms;

@@ -344,61 +344,105 @@ static struct profilestore_list *series_list_of(struct found_series *f)
 	return l;
 }
 
-/* The list, unless the deadline has passed. */
-static int found_end(struct found_series *f, struct reader *rd, const struct profilestore_range *r,
-		     struct profilestore_list **ret, struct err *err)
-{
-	int res = deadline_check(r->deadline, 0, err);
+typedef void (*series_texts_fn)(struct found_series *f, const struct series *x, bool derived,
+				struct str name);
 
-	if (res == 0)
-		*ret = series_list_of(f);
-	else
-		map_done(&f->known);
-	reader_end(rd);
+/* *ret: the series of a profile; NULL: there is no such profile. */
+static int series_of_profile(struct reader *rd, int64_t id, const struct series **ret, struct err *err)
+{
+	struct db_stmt *st;
+	int r;
+
+	*ret = NULL;
+	if (db_prepare(rd->db, "SELECT series FROM profile WHERE id = ?", &st, err) < 0)
+		return -1;
+	db_bind_i64(st, 1, id);
+	r = db_step(st, err);
+	if (r == DB_ROW)
+		*ret = series_of_id(rd->s, (uint32_t)db_i64(st, 0));
+	db_reset(st);
+	return r < 0 ? -1 : 0;
+}
+
+static int list_one_series(struct profilestore *s, const struct profilestore_range *r, series_texts_fn add,
+			   struct str name, struct profilestore_list **ret, struct err *err)
+{
+	const struct series *x;
+	struct reader rd;
+	int res;
+
+	do {
+		struct found_series f = { 0 };
+
+		res = reader_begin(s, &rd, err);
+		if (res == 0)
+			res = series_of_profile(&rd, r->profile_id, &x, err);
+		if (res == 0 && x)
+			add(&f, x, r->derived, name);
+		if (res == 0)
+			*ret = series_list_of(&f);
+	} while (reader_again(s, &rd, res, err));
 	return res;
+}
+
+/* The texts of all series of a range, unless its deadline has passed. */
+static int list_series_texts(struct profilestore *s, const struct profilestore_range *r, series_texts_fn add,
+			     struct str name, struct profilestore_list **ret, struct err *err)
+{
+	struct found_series f = { 0 };
+	struct reader rd;
+	uint32_t it = 0;
+	int res;
+
+	if (r->profile_id)
+		return list_one_series(s, r, add, name, ret, err);
+	reader_hold(s, &rd);
+	for (struct series *x; (x = series_next(s, r, &it));)
+		add(&f, x, r->derived, name);
+	res = deadline_check(r->deadline, 0, err);
+	if (res == 0)
+		*ret = series_list_of(&f);
+	else
+		map_done(&f.known);
+	reader_end(&rd);
+	return res;
+}
+
+static void add_series_type(struct found_series *f, const struct series *x, bool derived, struct str name)
+{
+	add_found(f, derived ? x->profile_type : x->type);
+}
+
+static void add_series_names(struct found_series *f, const struct series *x, bool derived, struct str name)
+{
+	struct profilestore_label labels[SERIES_MAX_LABELS];
+
+	for (size_t i = 0, n = series_labels(x, derived, labels); i < n; i++)
+		add_found(f, labels[i].name);
+}
+
+static void add_series_value(struct found_series *f, const struct series *x, bool derived, struct str name)
+{
+	struct str v = series_value(x, derived, name);
+
+	if (v.size)
+		add_found(f, v);
 }
 
 int profilestore_types(struct profilestore *s, const struct profilestore_range *r,
 		       struct profilestore_list **ret, struct err *err)
 {
-	struct found_series f = { 0 };
-	struct reader rd;
-	uint32_t it = 0;
-
-	reader_hold(s, &rd);
-	for (struct series *x; (x = series_next(s, r, &it));)
-		add_found(&f, r->derived ? x->profile_type : x->type);
-	return found_end(&f, &rd, r, ret, err);
+	return list_series_texts(s, r, add_series_type, STR(""), ret, err);
 }
 
 int profilestore_label_names(struct profilestore *s, const struct profilestore_range *r,
 			     struct profilestore_list **ret, struct err *err)
 {
-	struct profilestore_label labels[SERIES_MAX_LABELS];
-	struct found_series f = { 0 };
-	struct reader rd;
-	uint32_t it = 0;
-
-	reader_hold(s, &rd);
-	for (struct series *x; (x = series_next(s, r, &it));)
-		for (size_t i = 0, n = series_labels(x, r->derived, labels); i < n; i++)
-			add_found(&f, labels[i].name);
-	return found_end(&f, &rd, r, ret, err);
+	return list_series_texts(s, r, add_series_names, STR(""), ret, err);
 }
 
 int profilestore_label_values(struct profilestore *s, const struct profilestore_range *r, struct str name,
 			      struct profilestore_list **ret, struct err *err)
 {
-	struct found_series f = { 0 };
-	struct reader rd;
-	uint32_t it = 0;
-
-	reader_hold(s, &rd);
-	for (struct series *x; (x = series_next(s, r, &it));) {
-		struct str v = series_value(x, r->derived, name);
-
-		if (v.size)
-			add_found(&f, v);
-	}
-	return found_end(&f, &rd, r, ret, err);
+	return list_series_texts(s, r, add_series_value, name, ret, err);
 }

@@ -51,6 +51,10 @@ def test_what_is_sent_is_there_at_once(s):
     assert folded(ask(s, "flamegraph", query=SAMPLES))["main;emit"] == 4
     one = ask(s, "flamegraph", profile=receipt["id"])
     assert one["total"] in (7, 650)
+    assert ask(s, "series", profile=receipt["id"], **{"from": 0, "to": 1})["series"] == [
+        {"labels": {"host": "a1", "service": "web"}, "total": one["total"], "profiles": 1, "points": [one["total"]]}]
+    assert ask(s, "labels/host/values", profile=receipt["id"])["values"] == ["a1"]
+    assert len(ask(s, "types", profile=receipt["id"])["types"]) == 1
     # Children are sorted by size.
     names = [g["strings"][n] for n in g["frames"]["name"]]
     assert [names[f] for f in g["nodes"]["frame"][1:]] == ["main", "parse", "lex", "parse", "emit"]

@@ -506,6 +506,60 @@ static void the_times_of_series_are_the_same_after_a_restart(void **state)
 	stored_done(&t);
 }
 
+/* One profile, whatever else is in its series, also at its time. */
+static void one_profile_has_its_own_series_and_labels(void **state)
+{
+	const struct profilestore_series_options o = { .limit = 10 };
+	struct profilestore_range one = { .sel = NULL, .from_ms = 1, .to_ms = 2 };
+	struct profilestore_entries *e;
+	struct profilestore_series_list *l;
+	struct profilestore_list *list;
+	struct err err = { 0 };
+	struct stored t = { 0 };
+
+	stored_open(&t);
+	for (uint64_t i = 0; i < 3; i++) {
+		struct profile *p = stored_profile(i + 1, NOW_MS - HOUR);
+		struct profilestore_receipt got = stored_add(&t, p, i < 2 ? "web" : "shop");
+
+		profile_free(p);
+		if (i == 1)
+			one.profile_id = got.first_id;
+	}
+	assert_true(one.profile_id > 0);
+	assert_done(profilestore_profiles(t.s, &one, 10, &e, &err));
+	assert_int_equal(e->n, 1);
+	assert_done(profilestore_series(t.s, &one, &o, &l, &err));
+	assert_int_equal(l->n, 1);
+	assert_int_equal(l->total, e->v[0].total);
+	assert_int_equal(l->v[0].n_profiles, 1);
+	assert_int_equal(l->n_points, 1);
+	assert_int_equal(l->v[0].points[0], e->v[0].total);
+	assert_true(l->from_ms <= NOW_MS - HOUR && NOW_MS - HOUR < l->from_ms + l->step_ms);
+	free(l);
+	free(e);
+	assert_done(profilestore_label_values(t.s, &one, STR("service"), &list, &err));
+	assert_int_equal(list->n, 1);
+	assert_true(str_eq(list->v[0], STR("web")));
+	free(list);
+	assert_done(profilestore_types(t.s, &one, &list, &err));
+	assert_int_equal(list->n, 1);
+	free(list);
+	assert_done(profilestore_label_names(t.s, &one, &list, &err));
+	assert_int_equal(list->n, 1);
+	free(list);
+	/* One that is not there has none. */
+	one.profile_id = 1 << 30;
+	assert_done(profilestore_series(t.s, &one, &o, &l, &err));
+	assert_int_equal(l->n, 0);
+	assert_int_equal(l->total, 0);
+	free(l);
+	assert_done(profilestore_types(t.s, &one, &list, &err));
+	assert_int_equal(list->n, 0);
+	free(list);
+	stored_done(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -519,6 +573,7 @@ int main(void)
 		cmocka_unit_test(a_label_named_twice_counts_once),
 		cmocka_unit_test(queries_end_at_their_deadline),
 		cmocka_unit_test(the_times_of_series_are_the_same_after_a_restart),
+		cmocka_unit_test(one_profile_has_its_own_series_and_labels),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
