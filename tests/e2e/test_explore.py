@@ -316,6 +316,27 @@ def test_names_are_polled_for_after_other_tabs_other_pages_and_failures(service,
     assert page.text("#view-explore > [role=alert]") == ""
 
 
+def test_polling_keeps_the_selected_frame_and_the_focus(service, page):
+    visit(page, service, "?view=server")
+    page.run(PENDING)
+    page.run("document.querySelector('[data-view=explore]').click()")
+    page.wait_text(".pending", "5 addresses are being named")
+    polled = lambda what: page.wait(lambda: page.run("return window.asked.splice(0)").count(what), "a poll")  # noqa: E731
+    page.run("document.querySelector('#flame').focus()")
+    page.press(DOWN, DOWN)
+    assert chosen(page).startswith("serve; total 590")
+    for _ in range(2):
+        polled("flamegraph")
+    assert chosen(page).startswith("serve; total 590")
+    page.click("#tab-table")
+    page.wait_text(".top-table", "parse")
+    page.run("document.querySelector('.top-table td button').focus(); window.focused = document.activeElement; window.asked = []")
+    for _ in range(2):
+        polled("top")
+    idle(page)
+    assert page.run("return document.activeElement === window.focused && window.focused.isConnected")
+
+
 def test_the_table_is_there_after_an_empty_flame_graph(service, page):
     cpu = ask(service, "types")["types"][0]
     visit(page, service, "?" + urllib.parse.urlencode({"query": cpu + '{service="none"}'}))

@@ -87,7 +87,7 @@ export class FlameView {
 		}
 		this.box.scrollTop = kept.top;
 		const node = model.find(kept.chosen);
-		this.graph.chosen = node;
+		this.graph.select(node);
 		if (kept.strip && !kept.why)
 			this.choose(node);
 	}

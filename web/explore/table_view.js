@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tab "Table": frames sorted by their own cost or by their total cost; a click shows callers and callees.
 import { ask, Latest } from "../api.js";
-import { el, searchField, visible } from "../dom.js";
+import { el, searchField, swap, visible } from "../dom.js";
 import { number } from "../format.js";
 import { HEX_NAME } from "../flame/model.js";
 import { shareText, valueText } from "../flame/value.js";
@@ -35,14 +35,18 @@ export class TableView {
 	show(answer, asked) {
 		this.answer = answer;
 		this.asked = asked;
-		this.room = FIRST;
+		// The same request with new names: no row, and no button that has the focus, is taken away.
+		const place = JSON.stringify([asked, param("sort")]);
+		if (place !== this.place)
+			this.room = FIRST;
+		this.place = place;
 		if (document.activeElement !== this.filter)
 			this.filter.value = param("filter");
 		const by = param("sort") || "flat", compares = answer.base_total !== null && answer.base_total !== undefined;
 		this.compares = compares;
 		const sorted = (key, text, hint) => el("th", { scope: "col", class: "number", "aria-sort": by === key ? "descending" : null, title: hint },
 			el("button", { type: "button", class: "plain", click: () => settle({ sort: key === "flat" ? null : key }) }, text));
-		this.head.replaceChildren(sorted("flat", "Self", "Cost of the frame itself"), el("th", { scope: "col", class: "number" }, "%"),
+		swap(this.head, sorted("flat", "Self", "Cost of the frame itself"), el("th", { scope: "col", class: "number" }, "%"),
 			sorted("cum", "Total", "Cost including all callees"), el("th", { scope: "col", class: "number" }, "%"),
 			...(compares ? [el("th", { scope: "col", class: "number" }, "Before"), el("th", { scope: "col", class: "number" }, "Change")] : []),
 			el("th", { scope: "col" }, "Name"), el("th", { scope: "col" }, "Where"));
@@ -81,7 +85,7 @@ export class TableView {
 	fill() {
 		const text = this.filter.value.trim().toLowerCase(), { rows, left_out: out } = this.answer;
 		const list = text ? rows.filter((r) => `${r.name}\n${r.file}\n${r.binary}`.toLowerCase().includes(text)) : rows;
-		this.body.replaceChildren(...list.slice(0, this.room).map((row) => this.row(row)));
+		swap(this.body, ...list.slice(0, this.room).map((row) => this.row(row)));
 		this.more.hidden = list.length <= this.room;
 		const all = `${number(rows.length + out)} frames${out ? `, the largest ${number(rows.length)} are listed` : ""}`;
 		this.said.textContent = text ? `${number(list.length)} of ${out ? "the largest " : ""}${number(rows.length)}` : all;

@@ -222,9 +222,13 @@ export class FlameGraph {
 	/* ---- choosing, by keys too ---- */
 
 	choose(node) {
+		this.select(node);
+		this.on.chosen?.(node);
+	}
+
+	select(node) {
 		this.chosen = node;
 		this.reader.show(this.model, node, this.on.text);
-		this.on.chosen?.(node);
 		this.later();
 	}
 
