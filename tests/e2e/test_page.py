@@ -142,6 +142,14 @@ def test_many_results_come_in_pages(serve, program, tmp_path, page):
     assert sorted(names) == [f"{folder}/hello{i:02}" for i in range(60)]
 
 
+def test_names_in_other_scripts_are_shown_as_they_are(serve, program, tmp_path, page):
+    (tmp_path / "files").mkdir()
+    shutil.copy2(program.binary, tmp_path / "files" / "größe 名.bin")
+    visit(page, serve([tmp_path / "files"]).scanned(), program.build_id, NOT_HERE)
+    page.wait_text("#results .artifacts tr:last-child", ".bin")
+    assert "größe 名.bin" in page.text("#results .artifacts tr:last-child")
+
+
 def test_hostile_names_are_text(serve, pool, program, tmp_path, page):
     root = tmp_path / "hostile"
     (root / "usr/bin").mkdir(parents=True)

@@ -32,13 +32,16 @@ async function askMetadata(key, value, cursor, signal) {
 	return reply.json();
 }
 
+// Names in headers are bytes of UTF-8, which browsers read as Latin-1.
+const nameOf = (text) => text && new TextDecoder().decode(Uint8Array.from(text, (c) => c.charCodeAt(0)));
+
 // { status, size, file, archive }; if the artifact is not available, { status, why }.
 async function askArtifact(id, kind, signal, again = true) {
 	const url = `buildid/${id}/${kind}`;
 	const head = await fetch(url, { method: "HEAD", signal });
 	if (head.ok)
 		return { status: head.status, size: Number(head.headers.get("X-DEBUGINFOD-SIZE") ?? head.headers.get("Content-Length")),
-			file: head.headers.get("X-DEBUGINFOD-FILE"), archive: head.headers.get("X-DEBUGINFOD-ARCHIVE") };
+			file: nameOf(head.headers.get("X-DEBUGINFOD-FILE")), archive: nameOf(head.headers.get("X-DEBUGINFOD-ARCHIVE")) };
 	// The reason is in the body, and a reply to HEAD has none.
 	const get = await fetch(url, { headers: { Range: "bytes=0-0" }, signal });
 	if (get.ok) {
