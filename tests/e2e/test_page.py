@@ -366,6 +366,14 @@ def test_an_address_leads_to_its_chain_and_the_source(serve, pool, program, page
                           ("xyz", "1", "Enter a complete build ID")):
         page.open(f"{s.url}/?id={id_}&addr={at}")
         page.wait_text("#address-body", said)
+    # An answer that comes late does not take the place of what is said of a later entry.
+    page.run("""const real = window.fetch;
+        window.fetch = (url, how) => window.late = real(url, how).then((reply) => new Promise((done) => setTimeout(() => done(reply), 500)));
+        document.querySelector('#address-id').value = arguments[0]; document.querySelector('#address-addr').value = arguments[1];
+        document.querySelector('#address-form').requestSubmit();
+        document.querySelector('#address-addr').value = 'main'; document.querySelector('#address-form').requestSubmit()""", program.build_id, addr)
+    page.run_async("const done = arguments[arguments.length - 1]; window.late.catch(() => null).then(() => setTimeout(done, 100))")
+    assert page.text("#address-body").startswith("Enter a complete build ID")
 
 
 @pytest.mark.slow

@@ -124,7 +124,9 @@ export async function askAddress(box, id, addr) {
 function look() {
 	const id = $("address-id").value.replace(/[\s:-]/g, "").replace(/^0x/i, "").toLowerCase(), addr = $("address-addr").value.trim();
 	if (!/^([0-9a-f]{2})+$/.test(id) || !/^(0x)?[0-9a-f]+$/i.test(addr)) {
+		running.get($("address-body"))?.abort();
 		$("address-body").hidden = false;
+		$("address-body").setAttribute("aria-busy", "false");
 		$("address-body").replaceChildren(el("div", { class: "note" }, el("p", {}, "Enter a complete build ID and a hexadecimal address in that file.")));
 		return;
 	}
