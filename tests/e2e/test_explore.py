@@ -261,6 +261,23 @@ def test_sums_over_time_that_come_late_are_not_shown_for_another_selection(servi
     page.wait(lambda: "service=web" in legend("Over time") and "service=web" in legend("Before"), "both")
 
 
+def test_a_view_that_is_shown_again_while_it_loads_does_not_say_that_there_is_nothing(service, page):
+    visit(page, service, "?view=server")
+    page.run(SLOW, "api/types")
+    page.run("""const view = document.querySelector('#view-explore');
+        new MutationObserver(() => { window.nothing ||= view.innerText.includes('No profiles in this selection'); })
+            .observe(view, { subtree: true, childList: true, attributes: true });
+        for (const name of ['explore', 'server', 'explore'])
+            document.querySelector(`[data-view=${name}]`).click();""")
+    shown(page, 750)
+    idle(page)
+    # The browser shows the page again.
+    page.run("document.querySelector('.bar-row button:last-of-type').click(); document.dispatchEvent(new Event('visibilitychange'))")
+    page.wait(lambda: page.run("return performance.getEntriesByType('resource').filter((e) => e.name.includes('api/types') && e.responseEnd).length") >= 2, "the types again")
+    idle(page)
+    assert not page.run("return Boolean(window.nothing)") and page.text(".said").startswith("750 · ")
+
+
 def test_going_back_is_not_undone_by_leaving_the_field(service, page):
     visit(page, service)
     shown(page, 750)

@@ -98,11 +98,24 @@ async function askNew(what, path, asked) {
 
 let types = [];
 
+// Callers that need the types while they are requested wait for the same answer.
+function loadTypes(from, to) {
+	const key = JSON.stringify([from, to, again]);
+	if (known.types !== key) {
+		known.types = key;
+		known.typesCome = ask("api/types", { from, to }, latest.types.next()).then((answer) => { types = answer.types; }, (error) => {
+			if (known.types === key)
+				delete known.types;
+			throw error;
+		});
+	}
+	return known.typesCome;
+}
+
 // Choose a type if the URL has none. False: there are no profiles to show, and the page says so.
 async function chooseType() {
-	const { from, to } = profilesAsked(), answer = await askNew("types", "api/types", { from, to });
-	if (answer)
-		types = answer.types;
+	const { from, to } = profilesAsked();
+	await loadTypes(from, to);
 	if (!types.length && !param("query")) {
 		const ever = (await ask("api/types", { from: 0, to: "now" })).types;
 		parts.empty.replaceChildren(ever.length ? nothingInRange(null) : firstProfile());
