@@ -465,6 +465,28 @@ def test_ranges_by_choice_and_by_hand(service, page):
     page.wait_text("#view-explore", "No profiles in this selection")
 
 
+def test_a_range_in_the_hour_that_comes_twice_stays(service, page):
+    page.devtools("Emulation.setTimezoneOverride", timezoneId="Europe/Berlin")
+    try:
+        # 02:50 of summer time, and 02:10 of winter time, twenty minutes later.
+        at = 1761439800123
+        page.may_fail = "400"
+        visit(page, service, "?" + urllib.parse.urlencode({"from": at, "to": at + 20 * 60000}))
+        page.wait_text("#view-explore", "No profiles in this selection")
+        page.click(".range summary")
+        page.wait(lambda: page.run("return document.querySelector('.range-own input').value"), "the times")
+        assert page.run("return Array.from(document.querySelectorAll('.range-own input'), (e) => e.value.slice(11))")[:2] == ["02:50", "02:10"]
+        page.run("""document.querySelector('.range-own input').value = '2025-10-26T01:00:00'; document.querySelector('.range-own').requestSubmit();""")
+        page.wait(lambda: param(page, "from") == str(at - 123 - 110 * 60000), "the start")
+        assert param(page, "to") == str(at + 20 * 60000)
+        page.run("document.querySelector('.range summary').click()")
+        page.run(FOLLOW, {"from": "yesterday"})
+        page.run("document.querySelector('.range').open = false; document.querySelector('.range').open = true")
+        page.wait(lambda: page.run("return document.querySelector('.range-own input').value") == "", "an empty field")
+    finally:
+        page.devtools("Emulation.setTimezoneOverride", timezoneId="")
+
+
 def test_a_comparison(service, page):
     of = {name: f'{ask(service, "types")["types"][0]}{{service="{name}"}}' for name in ("web", "api")}
     visit(page, service, "?" + urllib.parse.urlencode({"query": of["web"], "compare": 1, "base": of["api"], "base_from": "now-1h", "base_to": "now"}))

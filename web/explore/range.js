@@ -3,9 +3,10 @@
 import { el } from "../dom.js";
 import { presets, rangeText, timeOf } from "./selection.js";
 
+// The text of a field. A malformed time of the URL has none.
 const local = (ms) => {
 	const at = new Date(ms - new Date(ms).getTimezoneOffset() * 60e3);
-	return at.toISOString().slice(0, 19);
+	return Number.isNaN(at.getTime()) ? "" : at.toISOString().slice(0, 19);
 };
 
 export class RangePicker {
@@ -24,7 +25,7 @@ export class RangePicker {
 		this.presets = presets.map(([value, text]) => el("button", { type: "button", click: () => done(value, "now") }, text));
 		const form = el("form", { class: "range-own", submit: (event) => {
 			event.preventDefault();
-			const a = new Date(this.from.value).getTime(), b = new Date(this.to.value).getTime();
+			const a = this.entered(this.from), b = this.entered(this.to);
 			this.said.textContent = Number.isNaN(a) || Number.isNaN(b) ? "Enter a date and a time in both fields." : a >= b ? "The end must be later than the start." : "";
 			if (!this.said.textContent)
 				done(String(a), String(b));
@@ -41,9 +42,20 @@ export class RangePicker {
 	}
 
 	opened() {
-		if (this.node.open) {
-			this.from.value = local(timeOf(this.at.from));
-			this.to.value = local(timeOf(this.at.to));
+		if (!this.node.open)
+			return;
+		this.filled = new Map();
+		for (const [field, at] of [[this.from, this.at.from], [this.to, this.at.to]]) {
+			const ms = timeOf(at);
+			field.value = local(ms);
+			this.filled.set(field, { text: field.value, ms });
 		}
+	}
+
+	// The time of a field that was not changed is the one that it was filled with: its text has no milliseconds, and is that of two times
+	// when clocks are set back.
+	entered(field) {
+		const { text, ms } = this.filled?.get(field) ?? {};
+		return text && field.value === text ? ms : new Date(field.value).getTime();
 	}
 }
