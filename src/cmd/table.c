@@ -44,6 +44,19 @@ static int check_args(const struct command *cmd, const struct settings *s, struc
 	return 0;
 }
 
+/* The output is the result: if it cannot be written, the command has failed. */
+static int end_output(const struct command *cmd, int status)
+{
+	struct err err = { 0 };
+
+	/* A write that failed before has lost its bytes, so the last one may succeed. */
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return status;
+	(void)err_set(&err, ERR_IO, "the output is incomplete: standard output could not be written");
+	(void)tell_error(cmd->name, &err);
+	return status == EXIT_DONE ? EXIT_FAILED : status;
+}
+
 static int command_run(const struct command *cmd, int argc, char **argv)
 {
 	struct settings s;
@@ -67,10 +80,7 @@ static int command_run(const struct command *cmd, int argc, char **argv)
 		status = cmd->run(&s);
 	}
 	settings_done(&s);
-	/* The output is the result: if it cannot be written, the command has failed. */
-	if (fflush(stdout) != 0 && status == EXIT_DONE)
-		status = EXIT_FAILED;
-	return status;
+	return end_output(cmd, status);
 }
 
 static bool asks_for_version(struct str arg)

@@ -72,10 +72,13 @@ int usage_error(const char *command, const char *fmt, ...)
 
 int json_print_end(struct buf *text)
 {
+	bool written;
+
 	buf_add_char(text, '\n');
-	fwrite(text->p, 1, text->size, stdout);
+	/* A long text is written at once: if that fails, nothing is left for fflush() to fail at. */
+	written = fwrite(text->p, 1, text->size, stdout) == text->size && fflush(stdout) == 0;
 	buf_done(text);
-	return fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED;
+	return written ? EXIT_DONE : EXIT_FAILED;
 }
 
 const char *size_text(uint64_t size, char out[32])

@@ -61,5 +61,7 @@ void greeting_print(struct service *v)
 		printf("lode: for gdb, perf and others: export DEBUGINFOD_URLS=%s\n", v->url);
 	greet_upstreams(v);
 	fflush(stdout);
+	/* The service is the result, not these lines. */
+	clearerr(stdout);
 	console_started(v->console, &from);
 }

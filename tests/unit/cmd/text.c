@@ -2,7 +2,10 @@
 /*
  * Texts from outside, printed for people; JSON output.
  */
+#include <fcntl.h>
+#include <unistd.h>
 #include "test.h"
+#include "cmd/cmd.h"
 #include "cmd/internal.h"
 
 static void check_printed(struct str in, const char *want)
@@ -62,12 +65,72 @@ static void sizes_are_short(void **state)
 	assert_string_equal(size_text(UINT64_MAX, b), "18.4 EB");
 }
 
+/* ---- output that cannot be written ---- */
+
+/* Standard output goes to @path between the two. */
+static int begin_output_to(const char *path)
+{
+	int keep, fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	fflush(stdout);
+	keep = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+	assert_true(keep >= 0 && fd >= 0);
+	assert_true(dup2(fd, STDOUT_FILENO) >= 0);
+	close(fd);
+	return keep;
+}
+
+static void end_output_to(int keep)
+{
+	(void)!fflush(stdout);
+	clearerr(stdout);
+	assert_true(dup2(keep, STDOUT_FILENO) >= 0);
+	close(keep);
+}
+
+/* A short text fails in fflush(), a long one in fwrite(). */
+static void json_on_a_full_disk_is_a_failure(void **state)
+{
+	for (size_t size = 10; size <= MIB(1); size *= 4) {
+		struct buf text = { 0 };
+		int keep, status;
+
+		memset(buf_reserve(&text, size), 'x', size);
+		text.size = size;
+		keep = begin_output_to("/dev/full");
+		status = json_print_end(&text);
+		end_output_to(keep);
+		assert_int_equal(status, EXIT_FAILED);
+	}
+}
+
+static int run_version_to(const char *path)
+{
+	char *argv[] = { (char *)"lode", (char *)"version", NULL };
+	int status, keep = begin_output_to(path);
+
+	/* Nothing is left for the end, so that nothing fails there. */
+	setvbuf(stdout, NULL, _IONBF, 0);
+	status = cmd_run(2, argv);
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	end_output_to(keep);
+	return status;
+}
+
+static void a_command_whose_earlier_output_is_lost_has_failed(void **state)
+{
+	assert_int_equal(run_version_to("/dev/null"), EXIT_DONE);
+	assert_int_equal(run_version_to("/dev/full"), EXIT_FAILED);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(control_characters_are_escaped),
 		cmocka_unit_test(json_takes_any_bytes),
 		cmocka_unit_test(sizes_are_short),
+		cmocka_unit_test(json_on_a_full_disk_is_a_failure),
+		cmocka_unit_test(a_command_whose_earlier_output_is_lost_has_failed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
