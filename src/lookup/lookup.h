@@ -98,7 +98,7 @@ const struct elf_image *lookup_program(const struct lookup_file *f);
 /*
  * The path (heap) of the file of a build ID in the cache folder of debug files, fetched from a server if
  * need be; @name: of a program, the path or name of its file (NULL: not known), by which some servers find it. NULL: not
- * found; err says why.
+ * found; err says why, with os ENOENT where no server has it, and ENOSYS where no server is known.
  */
 char *lookup_fetch(const struct lookup_options *o, enum client_kind kind, const struct build_id *id,
 		   const char *name, struct err *err);

@@ -90,6 +90,9 @@ static char *fetch_file(const struct lookup_options *o, const struct client_requ
 		}
 	} else {
 		*err = result.err;
+		/* That no server has it, or that none is known, is no error of its own: the errno is beside it. */
+		if (!err->os)
+			err->os = result.os;
 	}
 	if (!path)
 		*ret_reason = reason_of_result(&result);

@@ -116,6 +116,38 @@ def test_threads_share_a_table(cc, built, tmp_path):  # noqa: F811
     assert r.returncode == 0, r.stderr
 
 
+MISSING = r"""
+#include <stdio.h>
+#include <lode/lode.h>
+
+/* Of the server argv[1]; without one, of DEBUGINFOD_URLS. */
+int main(int argc, char **argv)
+{
+	struct lode_options o = { .size = sizeof(o), .urls = argv[1] };
+	struct lode *l = lode_new(&o);
+	char *path;
+
+	for (int i = 0; i < 2; i++)
+		printf("%d %d ", lode_find(l, LODE_DEBUGINFO, "00112233445566778899", &path),
+		       lode_find(l, LODE_EXECUTABLE, "00112233445566778899", &path));
+	printf("%s\n", lode_error(l));
+	lode_free(l);
+	return 0;
+}
+"""
+
+
+def test_a_file_that_no_server_has_is_none_and_one_that_fails_is_a_failure(cc, tmp_path):
+    (tmp_path / "missing.c").write_text(MISSING)
+    (tmp_path / "empty").mkdir()
+    missing = cc(tmp_path / "missing.c", "missing")
+    # The second time by the note in the cache folder.
+    assert missing(f"file://{tmp_path}/empty").stdout.startswith("1 1 1 1 ")
+    assert missing().stdout.startswith("1 1 1 1 ")  # there is no server
+    out = missing("http://127.0.0.1:1").stdout
+    assert out.startswith("-1 -1 -1 -1 ") and "refused" in out
+
+
 DETAILS = r"""
 #include <stdio.h>
 #include <stdlib.h>
