@@ -122,7 +122,11 @@ def test_tokens_go_along(server, send, tmp_path):
     (tmp_path / "token").write_text("abc.def\n")
     assert send("a", "--to", server.url, "--token-file", "token").returncode == 0
     assert send("a", "--to", server.url, extra={"LODE_TOKEN": "ghi"}).returncode == 0
-    assert [h["Authorization"] for _, h, _ in server.got] == ["Bearer abc.def", "Bearer ghi"]
+    # A variable that was filled from a file.
+    assert send("a", "--to", server.url, extra={"LODE_TOKEN": "jkl\r\n"}).returncode == 0
+    assert [h["Authorization"] for _, h, _ in server.got] == ["Bearer abc.def", "Bearer ghi", "Bearer jkl"]
+    r = send("a", "--to", server.url, extra={"LODE_TOKEN": "mno\nX-Other: 1"})
+    assert r.returncode == 1 and b"one token" in r.stderr and b"mno" not in r.stderr and len(server.got) == 3
 
 
 def test_mistakes(server, send, tmp_path):

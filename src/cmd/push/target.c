@@ -17,27 +17,42 @@
 #define TURN_MS        200
 #define MAX_ANSWER     MIB(64)
 
+/* It becomes a header: a line break within it would end the line, and begin another. */
+static bool is_token(struct str text)
+{
+	for (size_t i = 0; i < text.size; i++)
+		if ((unsigned char)text.p[i] <= ' ' || (unsigned char)text.p[i] > '~')
+			return false;
+	return true;
+}
+
+/* Secrets that are kept in files have a newline at their end, also in a variable. */
+static int token_of_variable(struct arena *a, const char **ret, struct err *err)
+{
+	const char *value = getenv("LODE_TOKEN");
+	struct str text = value ? str_trim(str_of(value)) : STR("");
+
+	if (!is_token(text))
+		return err_set(err, ERR_INVALID, "$LODE_TOKEN must hold one token, and nothing else");
+	*ret = text.size ? arena_strdup(a, text) : NULL;
+	return 0;
+}
+
 int target_token(const char *path, struct arena *a, const char **ret, struct err *err)
 {
 	AUTO(buf_done) struct buf b = { 0 };
 	struct str text;
 	int r;
 
-	if (!path) {
-		const char *env = getenv("LODE_TOKEN");
-
-		*ret = env && *env ? env : NULL;
-		return 0;
-	}
+	if (!path)
+		return token_of_variable(a, ret, err);
 	r = file_read(path, TOKEN_FILE_MAX, &b, err);
 	if (r)
 		return r < 0 ? -1 : err_os(err, ENOENT, "--token-file %s", path);
 	text = str_trim(buf_str(&b));
-	for (size_t i = 0; i < text.size; i++)
-		if ((unsigned char)text.p[i] <= ' ' || (unsigned char)text.p[i] > '~')
-			return err_set(err, ERR_INVALID,
-				       "--token-file %s: the file must hold one token, and nothing else",
-				       path);
+	if (!is_token(text))
+		return err_set(err, ERR_INVALID,
+			       "--token-file %s: the file must hold one token, and nothing else", path);
 	*ret = text.size ? arena_strdup(a, text) : NULL;
 	return text.size ? 0 : err_set(err, ERR_INVALID, "--token-file %s: the file is empty", path);
 }
