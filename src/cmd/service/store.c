@@ -128,6 +128,12 @@ struct store_listing {
 	uint64_t n, size, n_later, later;
 };
 
+/* @r is that of a listing: a part of it, after a signal, is no answer. */
+static int end_listing(int r, struct err *err)
+{
+	return r > 0 ? err_set(err, ERR_CANCELLED, "stopped: the list is incomplete") : r;
+}
+
 static int list_object(void *arg, const struct store_object *o)
 {
 	struct store_listing *l = arg;
@@ -164,7 +170,7 @@ static int store_list_all(const struct settings *s, struct store *st, bool past)
 			       &l, &next, &err);
 	while (r == 0 && next.size);
 	arena_done(&l.arena);
-	if (r < 0)
+	if (end_listing(r, &err) < 0)
 		return tell_error("store", &err);
 	json_close(&j);
 	if (s->json)
@@ -235,7 +241,7 @@ static int store_kept(const struct settings *s)
 
 	json_open_array(&j, NULL);
 	r = list_all_held(s, &l, &err);
-	if (r < 0)
+	if (end_listing(r, &err) < 0)
 		return tell_error("store", &err);
 	json_close(&j);
 	if (s->json)

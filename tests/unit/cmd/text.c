@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Texts from outside, printed for people; JSON output.
+ * Texts from outside, printed for people; JSON output; output that is lost, or ends early.
  */
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 #include "test.h"
 #include "cmd/cmd.h"
 #include "cmd/internal.h"
+#include "store/store.h"
 
 static void check_printed(struct str in, const char *want)
 {
@@ -123,6 +125,54 @@ static void a_command_whose_earlier_output_is_lost_has_failed(void **state)
 	assert_int_equal(run_version_to("/dev/full"), EXIT_FAILED);
 }
 
+/* ---- output that ends early ---- */
+
+static void put_object(struct store *st, uint8_t id)
+{
+	const struct store_put_options opts = { .size = 1 };
+	struct store_meta meta = { .raw = true };
+	struct store_key key = { .kind = STORE_SOURCES };
+	struct store_put *put;
+	struct err err;
+
+	assert_true(build_id_set(&key.id, bytes_of(&id, 1)));
+	assert_done(store_put_begin(st, &opts, &put, &err));
+	assert_done(store_put_write(put, bytes_of(&id, 1), &err));
+	assert_done(store_put_end(put, NULL, NULL, &err));
+	assert_done(store_put_commit(put, &key, &meta, STORE_ALWAYS, &err));
+}
+
+static int list_store(const char *dir)
+{
+	char *argv[] = { (char *)"lode",    (char *)"store", (char *)"ls", (char *)"--json",
+			 (char *)"--store", (char *)dir,     NULL };
+	int status, keep = begin_output_to("/dev/null");
+
+	status = cmd_run(6, argv);
+	end_output_to(keep);
+	return status;
+}
+
+/* The last test: the signal counts until the process ends. */
+static void a_list_that_a_signal_ended_is_a_failure(void **state)
+{
+	char dir[TEST_PATH_SIZE];
+	struct store *st;
+	struct err err;
+
+	setenv("LODE_CONFIG", "/dev/null", 1);
+	test_dir_make(dir);
+	assert_done(store_open(dir, &(struct store_options){ .create = true }, &st, &err));
+	put_object(st, 1);
+	put_object(st, 2);
+	store_close(st);
+	assert_int_equal(list_store(dir), EXIT_DONE);
+	signals_catch();
+	raise(SIGTERM);
+	assert_int_equal(list_store(dir), EXIT_FAILED);
+	test_dir_remove(dir);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -131,6 +181,7 @@ int main(void)
 		cmocka_unit_test(sizes_are_short),
 		cmocka_unit_test(json_on_a_full_disk_is_a_failure),
 		cmocka_unit_test(a_command_whose_earlier_output_is_lost_has_failed),
+		cmocka_unit_test(a_list_that_a_signal_ended_is_a_failure),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
