@@ -2,16 +2,21 @@
 """lode push: finding and sending files, resuming after cuts and kills, and its messages."""
 
 import json
+import os
+import pathlib
 import random
 import re
+import shutil
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 
 import pytest
 
 from conftest import LODE, free_port
+from faults import Faults
 from making import elf, fetch, new_id, peak_mib
 from profiling import Answerer, Taker
 from pushing import lode, server, sound, token
@@ -75,6 +80,46 @@ def test_lode_push_with_tokens(server, tree, tmp_path):
     assert r.returncode == 1
     lode("push", root, "--to", s.url, "--token-file", tmp_path / "t")
     assert json.loads(lode("push", root, "--to", s.url, "--json", env={"LODE_TOKEN": t}).stdout)["already_there"] == 21
+
+
+def test_a_file_or_folder_that_cannot_be_looked_at_is_an_error(server, tree, tmp_path):
+    root, _ = tree
+    s = server()
+    deep = root / "/".join("d" * 258)
+    deep.mkdir(parents=True)
+    (deep / "x.debug").write_bytes((root / "large.debug").read_bytes())
+    r = lode("push", root, "--to", s.url, ok=False)
+    assert r.returncode == 1 and "21 stored" in r.stdout and "not searched: it is more than 256 folders deep" in r.stderr
+    shutil.rmtree(root / "d")
+    assert lode("push", root, "--to", s.url).returncode == 0
+    faults = Faults(tmp_path / "faults", root)
+    for call, part in (("list", ""), ("list", "sub"), ("read", "sub/3.debug"), ("open", "sub/3.debug")):
+        faults.on([call], "EIO", part=part)
+        r = lode("push", root, "--to", s.url, ok=False, env=faults.environment)
+        faults.off()
+        assert r.returncode == 1 and f"{root}{'/' + part if part else ''}: " in r.stderr and "Input/output error" in r.stderr, (call, part, r)
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can be somebody else")
+def test_a_folder_whose_files_may_not_be_looked_at_is_an_error(server, elf):
+    s = server()
+    env = {**os.environ, "LODE_TOKEN": token(s, "ci")}
+    other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    if subprocess.run([*other, "true"], capture_output=True).returncode != 0:
+        pytest.skip("somebody else may run nothing here")
+    top = pathlib.Path(tempfile.mkdtemp(prefix="lode-push-"))
+    try:
+        shutil.copy(LODE, top / "lode")
+        root = top / "build"
+        (root / "sub").mkdir(parents=True)
+        for name in ("x.debug", "sub/y.debug"):
+            (root / name).write_bytes(elf.of(elf.debug, new_id(name, 1)))
+        (root / "sub").chmod(0o744)
+        top.chmod(0o755)
+        r = subprocess.run([*other, top / "lode", "push", root, "--to", s.url], capture_output=True, text=True, env=env, cwd="/", timeout=60)
+        assert r.returncode == 1 and "1 stored" in r.stdout and f"{root}/sub/y.debug: Permission denied" in r.stderr, r
+    finally:
+        shutil.rmtree(top)
 
 
 def test_lode_push_of_sources(server, tmp_path):

@@ -235,13 +235,15 @@ static int add_elf_file(struct push *p, const struct pushed_file *f, struct err 
 					   : 0;
 }
 
-static bool has_elf_magic(int fd)
+/* 0: it begins as an ELF file does; FILE_SKIPPED. */
+static int check_elf_magic(int fd, struct err *err)
 {
 	char magic[4];
 	size_t got = 0;
 
-	return fd_pread(fd, magic, sizeof(magic), 0, &got, NULL) == 0 && got == 4 &&
-	       memcmp(magic, "\177ELF", 4) == 0;
+	if (fd_pread(fd, magic, sizeof(magic), 0, &got, err) < 0)
+		return -1;
+	return got == 4 && memcmp(magic, "\177ELF", 4) == 0 ? 0 : FILE_SKIPPED;
 }
 
 /* A file, or if the user gave it (@named) the member of an archive, or an object. f->src is the caller's. */
@@ -299,9 +301,13 @@ static void find_file(struct push *p, const char *path, size_t root)
 	}
 	src = f.src;
 	f.name = root ? path + root : pushed_name(&f);
-	if (!named && !has_elf_magic(f.fd))
-		return;
-	r = add_elf_file(p, &f, &err);
+	if (!named) {
+		r = check_elf_magic(f.fd, &err);
+		if (r > 0)
+			return;
+	}
+	if (r == 0)
+		r = add_elf_file(p, &f, &err);
 	if (r < 0 || (r && named)) {
 		(void)err_in(&err, "%s", path);
 		note_error(p, &err);
@@ -327,6 +333,41 @@ static void folder_push(struct push_folders *f, char *path, unsigned depth)
 	VEC_PUSH(f->v, f->n, f->room) = (struct folder){ path, depth };
 }
 
+static void find_folder_entry(struct push *p, struct push_folders *todo, const struct folder *at,
+			      const char *name, size_t root)
+{
+	AUTO(mem_freep) char *path = mem_printf("%s/%s", at->path, name);
+	struct err err = { 0 };
+	struct stat st;
+
+	/* A link is skipped: its target is in the folder, too, or outside of it. */
+	if (lstat(path, &st) < 0) {
+		if (errno != ENOENT) /* removed meanwhile */
+			(void)err_os(&err, errno, "%s", path);
+	} else if (S_ISDIR(st.st_mode) && at->depth == MAX_DEPTH) {
+		(void)err_set(&err, ERR_LIMIT, "not searched: it is more than %u folders deep", MAX_DEPTH);
+		(void)err_in(&err, "%s", path);
+	} else if (S_ISDIR(st.st_mode)) {
+		folder_push(todo, TAKE(path), at->depth + 1);
+	} else if (S_ISREG(st.st_mode)) {
+		find_file(p, path, root);
+	}
+	if (err.kind)
+		note_error(p, &err);
+}
+
+/* NULL: the end, unless @err is set: then there are more, which would be missing on the server. */
+static struct dirent *next_folder_entry(DIR *dir, const char *path, struct err *err)
+{
+	struct dirent *e;
+
+	errno = 0;
+	e = readdir(dir);
+	if (!e && errno)
+		(void)err_os(err, errno, "%s", path);
+	return e;
+}
+
 static void find_in_entries(struct push *p, struct push_folders *todo, const struct folder *at, size_t root)
 {
 	DIR *dir = opendir(at->path);
@@ -338,22 +379,12 @@ static void find_in_entries(struct push *p, struct push_folders *todo, const str
 		note_error(p, &err);
 		return;
 	}
-	while (!p->stop && (e = readdir(dir))) {
-		AUTO(mem_freep) char *path = NULL;
-		struct stat st;
-
-		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-			continue;
-		path = mem_printf("%s/%s", at->path, e->d_name);
-		/* A link is skipped: its target is in the folder, too, or outside of it. */
-		if (lstat(path, &st) < 0)
-			continue;
-		if (S_ISDIR(st.st_mode) && at->depth < MAX_DEPTH)
-			folder_push(todo, TAKE(path), at->depth + 1);
-		else if (S_ISREG(st.st_mode))
-			find_file(p, path, root);
-	}
+	while (!p->stop && (e = next_folder_entry(dir, at->path, &err)))
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			find_folder_entry(p, todo, at, e->d_name, root);
 	closedir(dir);
+	if (err.kind)
+		note_error(p, &err);
 }
 
 static void find_in_folder(struct push *p, const char *path)
