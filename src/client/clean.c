@@ -26,6 +26,8 @@
 #define NEXT_IDLE       257
 #define TEMP_AGE_S      86400 /* a download that was not written to for this long is dead */
 #define FOLDERS_AT_ONCE 64    /* cleaned however short the time is, so that a pass comes to an end */
+/* A hit may leave an access time that is YOUNG_S older than the use: a file used within YOUNG_S stays. */
+#define YOUNG_MAX_S (2 * YOUNG_S)
 
 struct clean_state {
 	int64_t next;    /* bucket to continue with; NEXT_IDLE: no pass is under way */
@@ -140,7 +142,7 @@ static bool entry_is_old(const struct clean_pass *p, struct str name, const stru
 		return unused >= MAX(p->state.max_age, (int64_t)TEMP_AGE_S) &&
 		       p->now - st->st_mtime >= TEMP_AGE_S;
 	/* So a file that was just given out stays. */
-	return unused >= MAX(p->state.max_age, (int64_t)YOUNG_S);
+	return unused >= MAX(p->state.max_age, (int64_t)YOUNG_MAX_S);
 }
 
 static void clean_folder(struct clean_pass *p, int root, const char *name, bool metadata)
@@ -264,8 +266,8 @@ static void pass_end(struct clean_state *s, uint64_t max_bytes)
 		left += s->ages[slot++];
 	/* Young files stay, and without a lower limit than the last pass the next one would remove nothing
 	 * more, forever. */
-	if (MAX(slot_age(slot), (int64_t)YOUNG_S) < s->max_age)
-		pass_begin(s, MAX(slot_age(slot), (int64_t)YOUNG_S));
+	if (MAX(slot_age(slot), (int64_t)YOUNG_MAX_S) < s->max_age)
+		pass_begin(s, MAX(slot_age(slot), (int64_t)YOUNG_MAX_S));
 }
 
 /* true: a pass must begin. Its start is noted in the file that other clients check, so that only one

@@ -93,7 +93,7 @@ int64_t folder_control(const struct folder *f, const char *name, int64_t usual, 
 /* ---- looking up (lookup.c) ---- */
 
 /* A file used within this time is not removed by cleaning, whatever the folder's size, and a hit does not
- * update its access time. */
+ * update an access time that is younger. */
 #define YOUNG_S 600
 
 enum lookup { LOOKUP_MISS, LOOKUP_HIT, LOOKUP_ABSENT };

@@ -133,10 +133,13 @@ static void a_file_given_out_just_now_stays(void **state)
 	fixture_open(&h);
 	fixture_put(&h, CONTROL_MAX_UNUSED, bytes_of("0", 1));
 	put_aged(&h, ID_A "/debuginfo", 10, 0);
-	put_aged(&h, ID_B "/debuginfo", 10, 1000);
+	/* A hit 5 s ago, when the access time was young enough not to be updated. */
+	put_aged(&h, ID_A "/executable", 10, YOUNG_S + 4);
+	put_aged(&h, ID_B "/debuginfo", 10, 2 * YOUNG_S + 100);
 	due_now(&h, &f);
 	clean_step(&f, 0, 1000);
 	assert_int_equal(fixture_size(&h, ID_A "/debuginfo"), 10);
+	assert_int_equal(fixture_size(&h, ID_A "/executable"), 10);
 	assert_int_equal(fixture_size(&h, ID_B "/debuginfo"), -1);
 	folder_done(&f);
 	fixture_close(&h);
