@@ -145,6 +145,15 @@ static bool entry_is_old(const struct clean_pass *p, struct str name, const stru
 	return unused >= MAX(p->state.max_age, (int64_t)YOUNG_MAX_S);
 }
 
+/* Of a time in the future, which is from a wrong clock: the file would seem to be used until then. */
+static void repair_access_time(const struct clean_pass *p, int dir, const char *name, const struct stat *st)
+{
+	const struct timespec t[2] = { { .tv_nsec = UTIME_NOW }, { .tv_nsec = UTIME_OMIT } };
+
+	if (st->st_atime > p->now)
+		(void)!utimensat(dir, name, t, AT_SYMLINK_NOFOLLOW);
+}
+
 static void clean_folder(struct clean_pass *p, int root, const char *name, bool metadata)
 {
 	int fd = openat(root, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -168,6 +177,7 @@ static void clean_folder(struct clean_pass *p, int root, const char *name, bool 
 			unlinkat(fd, e->d_name, 0);
 			continue;
 		}
+		repair_access_time(p, fd, e->d_name, &st);
 		size = (uint64_t)st.st_blocks * 512 / (st.st_nlink ? st.st_nlink : 1);
 		p->state.bytes += size;
 		p->state.ages[age_slot(p->now - st.st_atime)] += size;
@@ -277,7 +287,8 @@ static bool clean_is_due(const struct folder *f, int64_t now)
 	AUTO(mem_freep) char *path = mem_printf("%s/" CONTROL_CLEAN_INTERVAL, f->path);
 	int64_t mtime, interval = folder_control(f, CONTROL_CLEAN_INTERVAL, USUAL_CLEAN_INTERVAL_S, &mtime);
 
-	if (!mtime || now - mtime < interval)
+	/* A time in the future is from a wrong clock. */
+	if (!mtime || (mtime <= now && now - mtime < interval))
 		return false;
 	(void)!utimensat(AT_FDCWD, path, NULL, 0);
 	return true;

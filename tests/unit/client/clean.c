@@ -145,6 +145,39 @@ static void a_file_given_out_just_now_stays(void **state)
 	fixture_close(&h);
 }
 
+static int64_t accessed(struct fixture *h, const char *name)
+{
+	AUTO(mem_freep) char *path = fixture_path(h, name);
+	struct stat st;
+
+	assert_int_equal(stat(path, &st), 0);
+	return st.st_atime;
+}
+
+/* The machine had the year 2100 for a while. */
+static void times_in_the_future_keep_nothing(void **state)
+{
+	AUTO(mem_freep) char *interval = NULL;
+	struct timespec later[2] = { { .tv_sec = 4102444800 }, { .tv_sec = 4102444800 } };
+	struct fixture h;
+	struct folder f;
+
+	fixture_open(&h);
+	put_aged(&h, ID_A "/debuginfo", 10, 8 * DAY);
+	put_aged(&h, ID_B "/debuginfo", 10, -800 * DAY);
+	due_now(&h, &f);
+	interval = fixture_path(&h, CONTROL_CLEAN_INTERVAL);
+	assert_int_equal(utimensat(AT_FDCWD, interval, later, 0), 0);
+	clean_step(&f, 0, 1000);
+	assert_int_equal(fixture_size(&h, ID_A "/debuginfo"), -1);
+	assert_int_equal(fixture_size(&h, ID_B "/debuginfo"), 10);
+	/* It ages from now on. */
+	assert_true(accessed(&h, ID_B "/debuginfo") <= time(NULL));
+	assert_true(accessed(&h, CONTROL_CLEAN_INTERVAL) <= time(NULL));
+	folder_done(&f);
+	fixture_close(&h);
+}
+
 static void a_damaged_state_begins_anew(void **state)
 {
 	static const char *const texts[] = { "", "x", "99999 1 2", "-1 -1 -1 -1", "3 4 5 6 7 8 9" };
@@ -171,6 +204,7 @@ int main(void)
 		cmocka_unit_test(a_pass_is_done_in_steps),
 		cmocka_unit_test(a_folder_too_large_loses_the_files_unused_longest),
 		cmocka_unit_test(a_file_given_out_just_now_stays),
+		cmocka_unit_test(times_in_the_future_keep_nothing),
 		cmocka_unit_test(a_damaged_state_begins_anew),
 	};
 
