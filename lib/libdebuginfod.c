@@ -126,11 +126,18 @@ static int client_answer(debuginfod_client *c, struct client_result *r, char **p
 	return fd;
 }
 
-static bool is_without_servers(void)
+/*
+ * Even a file in the cache folder is not found: without the variable debuginfod is off. The headers were added for this
+ * call: a program that adds some before each call would gather them, and send them all when it has servers.
+ */
+static bool is_without_servers(debuginfod_client *c)
 {
 	const char *urls = getenv(DEBUGINFOD_URLS_ENV_VAR);
 
-	return !urls || !*urls;
+	if (urls && *urls)
+		return false;
+	client_forget_headers(c->client);
+	return true;
 }
 
 static bool set_build_id(struct build_id *id, const unsigned char *given, int size)
@@ -149,8 +156,7 @@ static int find_artifact(debuginfod_client *c, enum client_kind kind, const unsi
 	struct client_watch watch = watch_of(c);
 	struct client_result r;
 
-	/* Even if it is in the cache folder: without the variable debuginfod is off. */
-	if (is_without_servers())
+	if (is_without_servers(c))
 		return -ENOSYS;
 	if (!set_build_id(&want.id, build_id, build_id_len))
 		want.id.size = 0; /* it is refused, after the verbose messages */
@@ -188,7 +194,7 @@ int debuginfod_find_metadata(debuginfod_client *c, const char *key, const char *
 	struct client_watch watch = watch_of(c);
 	struct client_result r;
 
-	if (is_without_servers())
+	if (is_without_servers(c))
 		return -ENOSYS;
 	forget_last(c);
 	client_metadata(c->client, key, value, &watch, &r);

@@ -101,6 +101,7 @@ void client_free(struct client *c);                        /* takes NULL */
 /* Add a request header, "Name: value", for the next client_find() or client_metadata() only. ERR_INVALID when
  * it is malformed. */
 int client_add_header(struct client *c, const char *line, struct err *err);
+void client_forget_headers(struct client *c); /* those added; the two functions do so at their end */
 
 /*
  * Find all @n files; results[i] is the result of requests[i], to be freed by client_result_done(). Returns 0

@@ -205,7 +205,6 @@ struct client {
 struct net *client_net(struct client *c, const struct folder *f, struct err *err);
 /* Save the state of the servers for other processes. */
 void client_save_breakers(struct client *c, const struct folder *f);
-void client_forget_headers(struct client *c);
 
 /* ---- one call (find.c, item.c) ---- */
 

@@ -321,6 +321,18 @@ def test_the_library_finds_by_bytes_and_by_text(library, packaged, program, cach
     assert library.debuginfo(program.build_id)[0] == -38
 
 
+def test_headers_are_for_one_call_also_without_servers(library, faulty, monkeypatch):
+    s = faulty({})
+    add = library.l.debuginfod_add_http_header
+    add(library.c, b"X-First: 1")
+    assert library.debuginfo("ab" * 20) == (-38, None)
+    monkeypatch.setenv("DEBUGINFOD_URLS", s.url)
+    add(library.c, b"X-Second: 1")
+    assert library.debuginfo("ab" * 20) == (-2, None)
+    (head,) = s.requests()
+    assert "X-Second: 1" in head and "X-First" not in head
+
+
 def test_the_library_is_cancelled_before_the_first_byte(library, program, monkeypatch):
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
