@@ -178,6 +178,37 @@ def test_a_path_without_a_kind_is_ignored_with_a_warning(serve, tmp_path):
     assert s.get(f"/buildid/{build_id('/usr/bin/true')}/executable").status == 404
 
 
+def test_what_debuginfod_was_given_is_there_after_a_restart(serve, tmp_path):
+    """Its folder is removed at the end only if it has nothing that cannot be made again."""
+    empty, db, folder = tmp_path / "empty", tmp_path / "db.sqlite", tmp_path / "db.sqlite.lode"
+    empty.mkdir()
+    made = []
+
+    def start():
+        # With other servers it has a store.
+        made.append(serve([empty], data=db, command="debuginfod", args=["-F"], extra={"DEBUGINFOD_URLS": "http://127.0.0.1:1"}))
+        return made[-1]
+
+    s = start().ready()
+    assert s.stop() == 0 and not folder.exists()
+    s = start().ready()
+    r = subprocess.run([LODE, "push", "/usr/bin/true", "--to", s.url], capture_output=True, text=True, timeout=60)
+    assert r.returncode == 0, r
+    # Another one, by mistake, does not start, and leaves the folder of this one alone.
+    other = start()
+    assert other.proc.wait(60) == 1 and "uses this data directory" in other.log_path.read_text()
+    path = f"/buildid/{build_id('/usr/bin/true')}/executable"
+    content = pathlib.Path("/usr/bin/true").read_bytes()
+    assert s.get(path).body == content
+    assert s.stop() == 0
+    s = start().ready()
+    assert s.get(path).body == content
+    subprocess.run([LODE, "store", "--store", folder / "store", "rm", f"{build_id('/usr/bin/true')}/executable"], check=True, timeout=60)
+    subprocess.run([LODE, "store", "--store", folder / "store", "gc"], check=True, timeout=60)
+    token = subprocess.run([LODE, "token", "--data", folder, "add", "ci"], capture_output=True, text=True, check=True, timeout=60).stdout
+    assert token and s.stop() == 0 and (folder / "tokens").exists()
+
+
 def test_every_trap_has_tests_that_exist():
     """docs/traps.md has all 41 traps, and the tests that each names exist in that file."""
     tests = {}

@@ -5,6 +5,7 @@
  */
 #include "cmd/service/internal.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <ftw.h>
 #include <stdlib.h>
@@ -152,12 +153,31 @@ static int remove_service_file(const char *path, const struct stat *st, int type
 	return remove(path);
 }
 
-/* No package needed resume points: then the content of the cache was cheap to make, too. */
-static bool has_no_points(const char *data)
+/* A folder that cannot be read counts as one with entries. */
+static bool has_entries(const char *data, const char *name)
 {
-	AUTO(mem_freep) char *points = mem_printf("%s/points", data);
+	AUTO(mem_freep) char *path = mem_printf("%s/%s", data, name);
+	DIR *dir = opendir(path);
+	bool any = !dir && errno != ENOENT;
+	const struct dirent *e;
 
-	return rmdir(points) == 0 || errno == ENOENT;
+	while (dir && !any && (e = readdir(dir)))
+		any = strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+	if (dir)
+		closedir(dir);
+	return any;
+}
+
+/*
+ * The folder has only what is cheap to make again: no pushed or fetched files, no tokens, and no resume points. If no
+ * package needed these, the content of the cache was cheap to make, too.
+ */
+static bool is_worth_nothing(const char *data)
+{
+	AUTO(mem_freep) char *tokens = tokens_path(NULL, data);
+
+	return !has_entries(data, "points") && !has_entries(data, "store/data") && access(tokens, F_OK) < 0 &&
+	       errno == ENOENT;
 }
 
 static int tell_start_error(const struct err *err, const struct service_places *places)
@@ -181,13 +201,14 @@ int service_run(struct settings *s, const struct service_places *places)
 	struct service v = { .data = places->data, .console = console_new(s->verbose) };
 	struct err err = { 0 };
 	int status = EXIT_DONE;
+	bool locked;
 
 	mem_return_early();
 	system_raise_file_limit();
 	system_block_signals(&v.signals);
 	/* A passive service shares the folder with the process that scans. */
-	if ((passive || data_lock(places->data, places->option, &err) == 0) &&
-	    service_start(&v, s, places, &err) == 0) {
+	locked = !passive && data_lock(places->data, places->option, &err) == 0;
+	if ((passive || locked) && service_start(&v, s, places, &err) == 0) {
 		greeting_print(&v);
 		system_notify("READY=1\nSTATUS=first walk");
 		wait_for_signal(&v);
@@ -202,7 +223,8 @@ int service_run(struct settings *s, const struct service_places *places)
 	console_free(v.console);
 	free(v.url);
 	free(v.profiles_why);
-	if (places->temporary || (places->tidy && !passive && has_no_points(places->data)))
+	/* Without the lock it is another process's. */
+	if (places->temporary || (places->tidy && locked && is_worth_nothing(places->data)))
 		nftw(places->data, remove_service_file, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 	return status;
 }

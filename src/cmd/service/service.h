@@ -157,7 +157,7 @@ struct service_places {
 	const char *data;       /* folder for lock, resume points, cache */
 	const char *index;      /* NULL: in data */
 	bool temporary;         /* the folder is removed when the service ends */
-	bool tidy;              /* the same, unless there are resume points in it */
+	bool tidy;              /* the same, unless it has points, objects or tokens */
 	const char *command;    /* its name, for messages */
 	const char *option;     /* that names the folder, likewise */
 	const char *other_port; /* an example of the option for another port, likewise */
