@@ -382,6 +382,20 @@ def test_invalid_values_of_other_variables_are_ignored(client, one, faulty, vari
 
 # ---- the folder ----
 
+def test_headers_are_escaped_also_those_of_another_client(client, one, faulty):
+    build_id, path, content = one
+    s = faulty({path: content}, headers=["X-DEBUGINFOD-FILE: \x9b31mred"])
+    for verbose in ("-v", "-vv"):
+        shutil.rmtree(client.cache, ignore_errors=True)
+        r = client.run("debuginfod-find", s.url, verbose, "debuginfo", build_id)
+        assert r.returncode == 0 and "\\xc2\\x9b31mred" in r.stderr and "\x9b" not in r.stderr, r
+    saved = client.cache / build_id / "hdr-debuginfo"
+    saved.chmod(0o600)
+    saved.write_bytes(b"X-DEBUGINFOD-FILE: \x1b]0;title\x07\r\nX-DEBUGINFOD-SIZE: 1\r\n\0")
+    r = client.run("debuginfod-find", s.url, "-v", "debuginfo", build_id)
+    assert r.returncode == 0 and "X-DEBUGINFOD-FILE: \\x1b]0;title\\x07\nX-DEBUGINFOD-SIZE: 1\n" in r.stderr and "\x1b" not in r.stderr, r
+
+
 def test_foreign_files_in_the_folder_are_left_alone(client, one, faulty):
     build_id, path, content = one
     s = faulty({path: content})

@@ -79,10 +79,22 @@ static int on_fetch_progress(void *arg, const struct client_progress *p)
 	return 0;
 }
 
+/* Lines with texts of servers, also of those that another client has left in the cache folder. */
+static void print_lines(struct str text)
+{
+	while (text.size) {
+		struct str line = str_cut(&text, '\n');
+
+		line.size -= line.size && line.p[line.size - 1] == '\r';
+		print_text(stderr, line);
+		fputc('\n', stderr);
+	}
+}
+
 static void on_client_step(void *arg, const char *line)
 {
 	end_display_line(arg);
-	fprintf(stderr, "%s\n", line);
+	print_lines(str_of(line));
 }
 
 /* ---- the arguments ---- */
@@ -164,10 +176,14 @@ static int print_file(const struct client_result *r)
 static int print_result(struct fetch_display *s, const struct client_result *r, bool metadata)
 {
 	end_display_line(s);
-	if (s->verbosity && r->headers)
-		fprintf(stderr, "Headers:\n%s", r->headers);
-	if (s->verbosity && r->url)
-		fprintf(stderr, "Downloaded from %s\n", r->url);
+	if (s->verbosity && r->headers) {
+		fprintf(stderr, "Headers:\n");
+		print_lines(str_of(r->headers));
+	}
+	if (s->verbosity && r->url) {
+		fprintf(stderr, "Downloaded from ");
+		print_lines(str_of(r->url));
+	}
 	if (r->outcome != CLIENT_FOUND) {
 		fprintf(stderr, "Server query failed: %s\n", strerror(r->os ? r->os : ENOENT));
 		tell_error("debuginfod-find", &r->err);
