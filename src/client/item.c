@@ -156,13 +156,16 @@ static int item_on_begin(void *arg, const struct net_reply *reply, struct err *e
 {
 	struct item *it = arg;
 	struct find *f = it->find;
+	int r;
 
 	client_say(f->watch, "committed to url %s", reply->url);
 	say_headers(f->watch, reply->headers);
 	if (it->put.fd >= 0)
 		return put_restart(&it->put, err);
-	return put_begin(&it->put, (struct put_folders){ &f->folder, &f->spare }, it->entry.id,
-			 it->entry.names[0], reply->size_known ? reply->size : 0, err);
+	r = put_begin(&it->put, (struct put_folders){ &f->folder, &f->spare }, it->entry.id,
+		      it->entry.names[0], reply->size_known ? reply->size : 0, err);
+	/* A size is only a claim: another server may have a smaller file. */
+	return r < 0 && err->os == ENOSPC ? NET_NO_ROOM : r;
 }
 
 static int item_on_write(void *arg, struct bytes piece, struct err *err)

@@ -6,11 +6,19 @@
 #include "fixture.h"
 
 #include <errno.h>
+#include <sys/statvfs.h>
 
 #define PATH_A "/buildid/" ID_A "/debuginfo"
 
 static char html[] =
 	"<!DOCTYPE html>\n<html><head><title>Sign in to the network</title></head><body>...</body></html>";
+
+/* The disk of these tests: 1 GiB of it is free. */
+int statvfs(const char *path, struct statvfs *ret)
+{
+	*ret = (struct statvfs){ .f_frsize = MIB(1), .f_bavail = 1024 };
+	return 0;
+}
 
 /* One misbehaving server; nothing may be found, and nothing cached. */
 static struct client_result ask_bad(struct fixture *h, struct fault_rule r, enum client_kind kind,
@@ -144,6 +152,8 @@ static void the_next_server_has_it(void **state)
 			{ .fault = FAULT_HANG_UP },
 			{ .fault = FAULT_DRIP_HEAD },
 			{ .status = 404 },
+			/* More than the disk has room for. */
+			{ .body = buf_bytes(&h.debug), .length = UINT64_C(8) << 30 },
 		};
 
 		for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
