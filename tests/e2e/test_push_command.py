@@ -287,6 +287,42 @@ def test_a_page_does_not_say_that_the_file_is_there(elf, tmp_path, answerer):
     fails_with(answerer, elf, tmp_path, f"an answer ({answerer.status}) that is not of a lode server")
 
 
+class Unsatisfied(Answerer):
+    """It never has all of what was sent to its bucket."""
+
+    def do_POST(self):
+        body, path = self.body(), self.path
+        if path == "/push/want":
+            self.answer(200, b'{"objects": [{"want": true, "signed": true, "offset": 0}]}')
+        elif path == "/push/signed":
+            self.server.announced += 1
+            size = json.loads(body)["objects"][0]["size"]
+            self.answer(200, json.dumps({"upload": "ab", "part_size": size, "urls": [f"{self.server.url}/bucket"]}).encode())
+        else:
+            self.send_response(202)
+            self.send_header("X-LODE-OFFSET", "5")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+    def do_PUT(self):
+        self.body()
+        self.send_response(200 if self.path == "/bucket" else 201)
+        self.send_header("X-LODE-RESULT", "new")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def do_DELETE(self):
+        self.answer(200, b"")
+
+
+def test_a_file_is_sent_to_the_bucket_once(elf, tmp_path):
+    (tmp_path / "x.debug").write_bytes(elf.debug)
+    with Taker(Unsatisfied) as server:
+        server.announced = 0
+        r = lode("push", tmp_path / "x.debug", "--to", server.url, "--json", timeout=30)
+        assert json.loads(r.stdout)["stored"] == 1 and server.announced == 1
+
+
 class Refuser(Answerer):
     """Its answer to each file is that of the server."""
 

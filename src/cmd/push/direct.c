@@ -412,12 +412,12 @@ static void fall_back(struct push *p, struct push_direct *d)
 	push_set_state(item, PUSH_WANTED);
 }
 
-static bool is_end_busy(const struct push_item *item, const struct net_call_answer *a)
+static int end_answer(const struct push_item *item, const struct net_call_answer *a)
 {
 	struct err ignored = { 0 };
 	uint64_t off;
 
-	return client_answer_upload(a->status, a->headers, item->size, &off, &ignored) == CLIENT_UPLOAD_BUSY;
+	return client_answer_upload(a->status, a->headers, item->size, &off, &ignored);
 }
 
 static void on_finished(void *arg, struct net_call *c, int outcome, const struct net_call_answer *a,
@@ -427,12 +427,14 @@ static void on_finished(void *arg, struct net_call *c, int outcome, const struct
 	struct push_item *item = d->item;
 	struct push *p = item->push;
 	bool ended = outcome == 0 && (a->status < 500 || net_answer_is_final(a->status));
+	int end = ended ? end_answer(item, a) : -1;
 
 	pthread_mutex_lock(&p->lock);
 	d->state = DIRECT_SENT;
-	if (ended && is_end_busy(item, a)) {
+	if (end == CLIENT_UPLOAD_BUSY) {
 		d->next_ms = clock_mono_ms() + BUSY_MS;
-	} else if (ended && (a->status == 404 || a->status == 412)) {
+	} else if (ended && (a->status == 404 || a->status == 412 || end == CLIENT_UPLOAD_PARTIAL)) {
+		/* Parts go through the server: it would be sent the same to the bucket for ever. */
 		AUTO(mem_freep) char *line = client_message(a->body);
 
 		direct_fail(d, mem_printf("%s (%u)", line, a->status));
