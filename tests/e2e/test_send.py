@@ -4,8 +4,12 @@
 import gzip
 import json
 import os
+import pathlib
+import re
 import shutil
+import signal
 import subprocess
+import time
 import urllib.parse
 
 import pytest
@@ -127,6 +131,23 @@ def test_tokens_go_along(server, send, tmp_path):
     assert [h["Authorization"] for _, h, _ in server.got] == ["Bearer abc.def", "Bearer ghi", "Bearer jkl"]
     r = send("a", "--to", server.url, extra={"LODE_TOKEN": "mno\nX-Other: 1"})
     assert r.returncode == 1 and b"one token" in r.stderr and b"mno" not in r.stderr and len(server.got) == 3
+
+
+def caught(pid):
+    return int(re.search(r"^SigCgt:\s*(\w+)$", pathlib.Path(f"/proc/{pid}/status").read_text(), re.M).group(1), 16)
+
+
+def test_nothing_is_sent_after_a_signal(server, tmp_path):
+    """Ctrl-C also ends the program that writes the profile: a part of it is no profile."""
+    for _ in range(5):
+        p = subprocess.Popen([LODE, "send", "-", "--to", server.url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        while not caught(p.pid) >> signal.SIGINT - 1 & 1:
+            time.sleep(0.01)
+        p.stdin.write(b"main;f 3\nmain;f;g 1")
+        p.stdin.flush()
+        p.send_signal(signal.SIGINT)
+        out, err = p.communicate(timeout=60)
+        assert p.returncode == 1 and out == b"" and b"stopped" in err and server.got == [], (out, err)
 
 
 def test_mistakes(server, send, tmp_path):

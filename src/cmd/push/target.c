@@ -123,8 +123,12 @@ int target_ask(struct target *t, const struct target_request *req, struct net_an
 	if (content)
 		headers[call.n_headers++] = content;
 	for (unsigned i = 0;; i++) {
-		int r = net_call_wait(t->net, &call, is_target_stopped, t, ret, err);
+		int r;
 
+		/* A small request may reach the server before net_call_wait() looks at this. */
+		if (is_target_stopped(t))
+			return err_set(err, ERR_CANCELLED, "stopped");
+		r = net_call_wait(t->net, &call, is_target_stopped, t, ret, err);
 		if (r == 0 && (ret->status < 400 || net_answer_is_final(ret->status) || i + 1 == TRIES))
 			break;
 		net_answer_done(ret);
