@@ -66,6 +66,13 @@ def test_inspect_an_elf_file():
     assert ".text" in [s["name"] for s in out["sections"]]
 
 
+def test_a_token_that_could_not_be_printed_is_reported(tmp_path):
+    with open("/dev/full", "w") as full:
+        for n, args in enumerate(([], ["--json"])):
+            r = subprocess.run([LODE, "token", "--data", tmp_path, *args, "add", f"ci{n}"], stdout=full, stderr=subprocess.PIPE, text=True)
+            assert r.returncode == 1 and "remove the token and add it again" in r.stderr and "may push" not in r.stderr, r
+
+
 def test_a_token_says_what_it_is_for(tmp_path):
     for scope, use in (("read", "$DEBUGINFOD_HEADERS_FILE"), ("push", "lode push --token-file"), ("read,admin", "lode push --token-file")):
         r = lode("token", "add", scope.replace(",", "-"), "--scope", scope, "--data", tmp_path)

@@ -20,6 +20,12 @@ static void token_list_done(struct token_list *l)
 	mem_freep(&l->v);
 }
 
+/* The file has its hash only. */
+static int token_is_lost(struct err *err)
+{
+	return err_set(err, ERR_IO, "could not be printed; remove the token and add it again");
+}
+
 static int token_add(const struct settings *s, const char *path, struct token_list *l, struct err *err)
 {
 	const char *scope = service_settings(s)->scope;
@@ -63,12 +69,11 @@ static int token_add(const struct settings *s, const char *path, struct token_li
 		json_put_text(&j, "scope", buf_cstr(&text));
 		json_put_text(&j, "token", secret);
 		json_close(&j);
-		return json_print_end(&json) == EXIT_DONE
-			       ? 0
-			       : err_set(err, ERR_IO,
-					 "could not be printed; remove the token and add it again");
+		return json_print_end(&json) == EXIT_DONE ? 0 : token_is_lost(err);
 	}
 	printf("%s\n", secret);
+	if (fflush(stdout) != 0)
+		return token_is_lost(err);
 	fprintf(stderr, "lode: token: '%s' may %s. The token is printed only now: write it to a file, %s\n",
 		t->name, buf_cstr(&text),
 		scopes == TOKEN_READ
