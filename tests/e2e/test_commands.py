@@ -86,6 +86,27 @@ def test_split_says_what_it_has_made(tmp_path):
     assert re.fullmatch(rf"{tmp_path}/out\.debug: [\d.]+ kB of debug information; the stripped file has [\d.]+ kB, before [\d.]+ kB\n", r.stdout), r
 
 
+def test_split_does_not_replace_a_file_that_has_changed(tmp_path):
+    """A linker has written it anew meanwhile."""
+    (tmp_path / "a.c").write_text("int main(void) { return 0; }\n")
+    (tmp_path / "noise").write_bytes(os.urandom(48 << 20))
+    folder = tmp_path / "build"
+    folder.mkdir()
+    app, new = folder / "app", tmp_path / "new"
+    subprocess.run(["gcc", "-g", "-o", new, tmp_path / "a.c"], check=True)
+    subprocess.run(["objcopy", "--add-section", f".debug_noise={tmp_path}/noise", new, app], check=True)
+    content = new.read_bytes()
+    with subprocess.Popen([LODE, "split", app], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as p:
+        while not [f for f in folder.iterdir() if f != app]:
+            assert p.poll() is None
+        p.send_signal(signal.SIGSTOP)
+        new.replace(app)
+        p.send_signal(signal.SIGCONT)
+        out, err = p.communicate(timeout=60)
+    assert p.returncode == 1 and out == "" and "changed while it was split; no file was written" in err, (out, err)
+    assert app.read_bytes() == content and list(folder.iterdir()) == [app]
+
+
 def test_inspect_prints_names_with_a_nul(tmp_path):
     """Before, nothing was printed, with status 0; and --build-id said that there is none."""
     go, gnu = b"abc\0def/ghij", bytes(range(20))

@@ -237,6 +237,21 @@ static int link_executable(struct split_job *j, struct err *err)
 	return 0;
 }
 
+/* The original is replaced by what was read: a linker that wrote it meanwhile would lose its output. */
+static int check_unchanged(const struct split_job *j, struct err *err)
+{
+	struct stat now;
+
+	if (j->is_member)
+		return 0;
+	if (stat(j->in, &now) < 0)
+		return err_os(err, errno, "%s", j->in);
+	if (now.st_dev == j->st.st_dev && now.st_ino == j->st.st_ino && now.st_size == j->st.st_size &&
+	    now.st_mtim.tv_sec == j->st.st_mtim.tv_sec && now.st_mtim.tv_nsec == j->st.st_mtim.tv_nsec)
+		return 0;
+	return err_set(err, ERR_CHANGED, "changed while it was split; no file was written");
+}
+
 static uint64_t fd_size(int fd)
 {
 	struct stat st;
@@ -262,7 +277,8 @@ static int split_file(struct split_job *j, struct err *err)
 	copy_properties(j, out.fd);
 	j->debug_size = fd_size(debug.fd);
 	j->out_size = fd_size(out.fd);
-	if (file_temp_commit(&debug, err) < 0 || file_temp_commit(&out, err) < 0)
+	if (check_unchanged(j, err) < 0 || file_temp_commit(&debug, err) < 0 ||
+	    file_temp_commit(&out, err) < 0)
 		return -1;
 	return j->s->split.executable_link ? link_executable(j, err) : 0;
 }
