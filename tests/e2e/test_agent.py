@@ -2,6 +2,7 @@
 """lode agent: a known chain of calls, code of interpreters, short processes, time off the processor, options."""
 
 import os
+import signal
 import socket
 import subprocess
 import time
@@ -436,6 +437,20 @@ def test_a_reader_of_the_report_that_goes_away_does_not_cost_the_profile(can_sam
     ignored = int(p.stdout.read().split()[1], 16)
     assert p.wait(60) == 0 and folded(out)
     assert not ignored >> 12 & 1  # SIGPIPE
+
+
+def test_a_command_that_ignores_sigterm_does_not_cost_the_profile(can_sample, tmp_path):  # noqa: F811
+    out, number = tmp_path / "x.folded", tmp_path / "number"
+    command = f"trap '' TERM; echo $$ >{number}; while :; do sleep 0.02; done"
+    p = subprocess.Popen([LODE, "agent", "-o", out, "-F", "99", "--duration", "1", "--no-names", "--", "/bin/sh", "-c", command], stderr=subprocess.PIPE)
+    try:
+        end = time.monotonic() + 60
+        while not out.exists() and time.monotonic() < end:
+            time.sleep(0.05)
+        assert out.exists() and p.poll() is None
+    finally:
+        os.kill(int(number.read_text()), signal.SIGKILL)
+        assert p.wait(60) == 0
 
 
 def test_the_status_from_the_first_line_on(can_sample, tmp_path):  # noqa: F811

@@ -249,16 +249,20 @@ static int open_agent(const struct settings *s, struct agent_run *r, struct err 
 }
 
 /* At the end of the run a COMMAND that still runs is ended, as by perf record. */
-static void end_command(struct agent_run *r)
+static void stop_command(const struct agent_run *r)
+{
+	if (r->child > 0 && !r->child_over)
+		kill(r->child, SIGTERM);
+}
+
+/* It may ignore the signal: the profile is written or sent before. */
+static void end_command(const struct agent_run *r)
 {
 	if (r->child <= 0)
 		return;
-	if (!r->child_over) {
-		kill(r->child, SIGTERM);
+	if (!r->child_over)
 		waitpid(r->child, NULL, 0);
-		return;
-	}
-	if (r->child_status)
+	else if (r->child_status)
 		fprintf(stderr, "lode: agent: the command has ended with status %d\n", r->child_status);
 }
 
@@ -291,13 +295,14 @@ static int run_agent_with(struct settings *s, struct agent_run *r)
 	result = status == EXIT_DONE ? run_opened(s, r, go, &err) : -1;
 	/* Without a byte in the pipe a command that did not start does not. */
 	fd_close(&go);
-	end_command(r);
+	stop_command(r);
 	if (result < 0 && status == EXIT_DONE)
 		status = tell_error("agent", &err);
 	if (status == EXIT_DONE && !agent_sends(s))
 		status = write_run(s, r);
 	agent_sink_close(r);
 	agent_free(r->agent);
+	end_command(r);
 	return status;
 }
 
