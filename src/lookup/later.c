@@ -10,6 +10,8 @@
 #include <unistd.h>
 #include "lookup/internal.h"
 
+#define BUILDERS 2u /* processes at once, of one user */
+
 /* The child: no terminal, no output, low priority. */
 static void become_background(void)
 {
@@ -35,6 +37,21 @@ static void build_and_keep(struct lookup_file *f)
 		lookup_cache_keep(f, f->keep_as);
 }
 
+/* A script may ask for hundreds of files, one after another, and a table of the kernel needs a gigabyte. A later call for the
+ * same file comes again. Returns a lock's descriptor; -1: all are taken. */
+static int take_builder_lock(const char *dir)
+{
+	for (unsigned i = 0; i < BUILDERS; i++) {
+		AUTO(mem_freep) char *path = mem_printf("%s/builder-%u.lock", dir, i);
+		int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+			return fd;
+		fd_close(&fd);
+	}
+	return -1;
+}
+
 /* The lock file keeps two processes from building the same table at once. */
 void lookup_cache_later(struct lookup_file *f)
 {
@@ -52,6 +69,8 @@ void lookup_cache_later(struct lookup_file *f)
 	if (fork())
 		return;
 	become_background();
+	if (take_builder_lock(dir) < 0)
+		_exit(0);
 	fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
 		_exit(0);

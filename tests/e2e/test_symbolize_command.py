@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """lode symbolize: by build ID, of the kernel, in the place of addr2line; and its cache."""
 
+import fcntl
 import http.server
 import json
 import os
@@ -185,6 +186,31 @@ def test_tables_are_kept_for_the_second_call(run, tmp_path):
     shutil.copy(exe, copy)
     run("-e", copy, text=main + "\n")
     assert len(list(folder.glob("*.symtab"))) == 2 and not other.exists()
+
+
+def test_few_tables_are_built_at_once_in_the_background(tmp_path):
+    exe, folder = pathlib.Path(LODE), tmp_path / "lode" / "symtab"
+    if not re.search(r"\.debug_info", subprocess.run(["readelf", "-SW", str(exe)], capture_output=True, text=True).stdout):
+        pytest.skip("it has no debug information")
+    main = re.search(r"(\w+) T main", subprocess.run(["nm", str(exe)], capture_output=True, text=True).stdout).group(1)
+    folder.mkdir(parents=True)
+
+    def tables_after_a_call():
+        reader, writer = os.pipe()  # the process in the background has its end, too
+        env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+        env.pop("LODE_SYMTAB_CACHE", None)
+        subprocess.run([LODE, "symbolize", "-l", "-e", exe, main], env=env, pass_fds=[writer], stdout=subprocess.DEVNULL, check=True)
+        os.close(writer)
+        assert os.read(reader, 1) == b""
+        os.close(reader)
+        return len(list(folder.glob("*.symtab")))
+
+    busy = [open(folder / f"builder-{i}.lock", "w") for i in range(2)]
+    for f in busy:
+        fcntl.flock(f, fcntl.LOCK_EX)
+    assert tables_after_a_call() == 0
+    busy[1].close()
+    assert tables_after_a_call() == 1
 
 
 def test_wrong_use_is_told(run, tmp_path):
