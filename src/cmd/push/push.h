@@ -106,13 +106,16 @@ struct push_members {
 	struct arena arena;
 	struct push_member {
 		struct str place, file;
-		uint64_t max; /* a larger file is left out */
+		uint64_t max;  /* a larger file is left out */
+		bool is_split; /* a file that is no split file is left out */
 	} * v;
 	size_t n, room;
 };
 void push_members_init(struct push_members *m);
 void push_members_done(struct push_members *m);
-void push_member_add(struct push_members *m, struct str place, struct str file, uint64_t max);
+/* A source file of at most @max bytes. */
+void push_source_add(struct push_members *m, struct str place, struct str file, uint64_t max);
+void push_split_add(struct push_members *m, struct str place, struct str file);
 
 /* Add the source files that the debug file @img names. */
 int push_sources(const struct elf_image *img, struct push_members *to, struct err *err);

@@ -51,7 +51,7 @@ static int on_split_unit(void *arg, struct str comp_dir, struct str name, uint64
 	if (companion_open_dwo(&f->disk, 1, comp_dir, name, &src) != 0 || !push_is_split(src))
 		return DWARF_NO_SPLIT;
 	place = split_place(f, comp_dir, name);
-	push_member_add(f->to, str_of(place), str_of(src->name), UINT64_MAX);
+	push_split_add(f->to, str_of(place), str_of(src->name));
 	return DWARF_NO_SPLIT;
 }
 
@@ -64,7 +64,7 @@ static void add_dwp(const struct split_finder *f, const struct source *src)
 	if (str_ends(name, debug))
 		name.size -= debug.size;
 	place = mem_printf("/" STR_FMT ".dwp", STR_ARG(name));
-	push_member_add(f->to, str_of(place), str_of(src->name), UINT64_MAX);
+	push_split_add(f->to, str_of(place), str_of(src->name));
 }
 
 static int read_split_units(const struct dwarf *d, struct err *err)

@@ -3,6 +3,7 @@
  * A tar of sources and split files: ustar headers, with a pax record where a name does not fit. Sorted,
  * without owners, so that the same sources give the same bytes.
  */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include "cmd/push/push.h"
@@ -25,7 +26,7 @@ void push_members_done(struct push_members *m)
 	arena_done(&m->arena);
 }
 
-void push_member_add(struct push_members *m, struct str place, struct str file, uint64_t max)
+static void member_add(struct push_members *m, struct str place, struct str file, uint64_t max, bool is_split)
 {
 	AUTO(mem_freep) char *clean = mem_alloc(place.size + 2);
 
@@ -34,7 +35,17 @@ void push_member_add(struct push_members *m, struct str place, struct str file, 
 	place.size = path_canonical(place, clean);
 	place.p = clean;
 	VEC_PUSH(m->v, m->n, m->room) = (struct push_member){ arena_str(&m->arena, place),
-							      arena_str(&m->arena, file), max };
+							      arena_str(&m->arena, file), max, is_split };
+}
+
+void push_source_add(struct push_members *m, struct str place, struct str file, uint64_t max)
+{
+	member_add(m, place, file, max, false);
+}
+
+void push_split_add(struct push_members *m, struct str place, struct str file)
+{
+	member_add(m, place, file, UINT64_MAX, true);
 }
 
 static int member_place_cmp(const void *a, const void *b)
@@ -48,7 +59,7 @@ static int add_source(void *arg, struct str name)
 {
 	/* A relative path could be anywhere, and clients ask for absolute ones. */
 	if (name.size && name.p[0] == '/')
-		push_member_add(arg, name, name, MAX_FILE);
+		push_source_add(arg, name, name, MAX_FILE);
 	return 0;
 }
 
@@ -165,7 +176,18 @@ static int tar_copy(struct tar_file *t, int fd, uint64_t size, struct err *err)
 	return 0;
 }
 
-/* 1: the file is not here, or too large. */
+/*
+ * It was one when its name was found. Since then another file may have come there: whoever can write to the folder could
+ * else have any file sent that this user can read.
+ */
+static bool is_split_still(int fd, uint64_t size)
+{
+	AUTO(source_closep) struct source *src = source_of_fd(fcntl(fd, F_DUPFD_CLOEXEC, 0), size, 0, "it");
+
+	return push_is_split(src);
+}
+
+/* 1: the file is not here, too large, or another one. */
 static int tar_add_file(struct tar_file *t, const struct push_member *m, struct err *err)
 {
 	AUTO(mem_freep) char *z = mem_strndup(m->file.p, m->file.size);
@@ -174,7 +196,8 @@ static int tar_add_file(struct tar_file *t, const struct push_member *m, struct 
 	AUTO(fd_close) int fd = -1;
 	struct stat st;
 
-	if (file_open(z, &fd, &st, NULL) != 0 || (uint64_t)st.st_size > m->max || !name.size)
+	if (file_open(z, &fd, &st, NULL) != 0 || (uint64_t)st.st_size > m->max || !name.size ||
+	    (m->is_split && !is_split_still(fd, (uint64_t)st.st_size)))
 		return 1;
 	if (name.size > 100)
 		put_pax_path(&head, name);

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lode push: the members of a tar of sources and split files.
+ */
+#include "test.h"
+
+#include <elf.h>
+#include <unistd.h>
+#include "cmd/push/push.h"
+#include "elf_writer.h"
+
+static void write_split_file(const char *path)
+{
+	static const uint8_t info[16];
+	AUTO(buf_done) struct buf b = { 0 };
+	struct elf_writer w;
+
+	elf_writer_init(&w, ELF_WRITER_X86_64, ET_REL);
+	elf_writer_section(&w, ".debug_info.dwo", SHT_PROGBITS, 0, bytes_of(info, sizeof(info)));
+	elf_writer_finish(&w, &b);
+	elf_writer_done(&w);
+	test_file_write(path, b.p, b.size);
+}
+
+/* The number of members of the tar. */
+static size_t tar_members(struct push_members *m)
+{
+	AUTO(fd_close) int fd = -1;
+	struct err err = { 0 };
+	uint64_t size;
+	size_t n;
+
+	assert_done(push_tar(m, &fd, &size, &n, &err));
+	push_members_done(m);
+	return n;
+}
+
+/* As when someone puts a link to it into the folder that is pushed, after the split file was found there. */
+static void a_file_that_is_no_split_file_any_more_is_left_out(void **state)
+{
+	char dir[TEST_PATH_SIZE], path[TEST_PATH_SIZE + 16], secret[TEST_PATH_SIZE + 16];
+	struct push_members m;
+
+	test_dir_make(dir);
+	snprintf(path, sizeof(path), "%s/x.dwo", dir);
+	snprintf(secret, sizeof(secret), "%s/secret", dir);
+	test_file_write(secret, "secret", 6);
+	write_split_file(path);
+	push_members_init(&m);
+	push_split_add(&m, STR("/src/x.dwo"), str_of(path));
+	assert_int_equal(tar_members(&m), 1);
+
+	push_members_init(&m);
+	push_split_add(&m, STR("/src/x.dwo"), str_of(path));
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(symlink(secret, path), 0);
+	assert_int_equal(tar_members(&m), 0);
+
+	/* A source file may be any text. */
+	push_members_init(&m);
+	push_source_add(&m, STR("/src/x.c"), str_of(secret), 100);
+	assert_int_equal(tar_members(&m), 1);
+	test_dir_remove(dir);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_file_that_is_no_split_file_any_more_is_left_out),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
