@@ -37,8 +37,10 @@ int child_read(int fd, size_t max, int64_t patience_ms, struct buf *ret, struct 
 		uint8_t *to = buf_try_reserve(ret, CHUNK);
 		ssize_t n;
 
-		if (!to || ret->size > max)
+		if (ret->size > max)
 			return CHILD_TOO_MUCH;
+		if (!to)
+			return err_set(err, ERR_LIMIT, "no memory for more than %zu bytes", ret->size);
 		if (patience_ms && wait_readable(fd, until_ms, patience_ms, err) < 0)
 			return -1;
 		n = read(fd, to, CHUNK);

@@ -6,7 +6,7 @@
 
 #include "cmd/internal.h"
 
-/* Beside FILE_MISSING: the output is larger than the limit, or than memory. */
+/* Beside FILE_MISSING: the output is larger than the limit. */
 enum { CHILD_TOO_MUCH = 2 };
 
 struct child {

@@ -56,7 +56,8 @@ static int refuse_profile_file(const char *path, struct err *err)
 	struct stat st;
 	size_t got = 0;
 
-	if (elf_refuse_folder(path, err) < 0 || err->kind != ERR_LIMIT)
+	/* A lack of memory or descriptors is a limit, too, with an errno. */
+	if (elf_refuse_folder(path, err) < 0 || err->kind != ERR_LIMIT || err->os)
 		return -1;
 	if (file_open(path, &fd, &st, &other) == 0 &&
 	    fd_pread(fd, head, sizeof(head), 0, &got, &other) == 0 &&

@@ -4,7 +4,9 @@
  */
 #include "test.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "cmd/child.h"
@@ -156,6 +158,32 @@ static void rpm_lists_the_files_of_a_package(void **state)
 	test_dir_remove(dir);
 }
 
+static void a_lack_of_memory_is_not_a_large_output(void **state)
+{
+	AUTO(fd_close) int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	/* No memory has room for more than that. */
+	struct buf all = { .size = SIZE_MAX - 10 };
+	struct err err = { 0 };
+
+	assert_fails(child_read(fd, SIZE_MAX, 0, &all, &err), ERR_LIMIT, "no memory");
+}
+
+static void a_lack_of_descriptors_is_not_a_large_profile(void **state)
+{
+	struct rlimit usual;
+	struct settings s = { 0 };
+	struct profile *p = NULL;
+	struct err err = { 0 };
+	int r;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &usual), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 0, usual.rlim_max }), 0);
+	r = profile_read_path(&s, "/etc/passwd", &p, &err);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);
+	assert_int_equal(r, -1);
+	assert_non_null(strstr(err.text, "Too many open files"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -165,6 +193,8 @@ int main(void)
 		cmocka_unit_test(a_program_that_does_not_end_is_killed),
 		cmocka_unit_test(perf_data_is_read_by_perf),
 		cmocka_unit_test(rpm_lists_the_files_of_a_package),
+		cmocka_unit_test(a_lack_of_memory_is_not_a_large_output),
+		cmocka_unit_test(a_lack_of_descriptors_is_not_a_large_profile),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
