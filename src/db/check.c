@@ -61,7 +61,8 @@ int db_pages_check(struct db *db, uint64_t from, uint64_t n, uint64_t *ret_page,
 		if (read_raw(db, pages, (int)(some * x.size), (from + done - 1) * x.size, err) < 0)
 			return -1;
 		for (uint64_t i = 0; i < some; i++)
-			if (!db_page_is_sound(pages + i * x.size, x.size, from + done + i)) {
+			if (!db_page_is_sound(pages + i * x.size, x.size, from + done + i) &&
+			    from + done + i != db_unused_page(x.size)) {
 				*ret_page = from + done + i;
 				return 0;
 			}

@@ -55,6 +55,12 @@ static inline bool db_is_page_size(uint32_t n)
 	return n >= DB_PAGE_LEAST && n <= DB_PAGE_MOST && (n & (n - 1)) == 0;
 }
 
+/* The page, from 1, with the bytes of SQLite's locks on the file: it is never written, and has no digest. */
+static inline uint32_t db_unused_page(uint32_t page_size)
+{
+	return (1u << 30) / page_size + 1;
+}
+
 /* page.c: a page in memory; @number from 1. */
 #define DIGEST_SIZE 8 /* bytes at the end of a page */
 uint64_t db_page_digest(const uint8_t *page, uint32_t size, uint64_t number);

@@ -12,7 +12,6 @@
 
 /* Of the pointer map, which has an entry for each page. */
 enum { MAP_ENTRY = 5, MAP_FREE = 2 };
-#define PENDING_BYTE (1u << 30) /* its page is not used */
 enum { LEAF_TABLE = 13, LEAF_HEADER = 8, VARINT_MOST = 9, CHAIN_LINK = 4 };
 /* Types of values in a record. */
 enum { TYPE_NULL = 0, TYPE_REAL = 7, TYPE_ZERO = 8, TYPE_ONE = 9, TYPE_BYTES = 12 };
@@ -182,7 +181,7 @@ static int find_free(struct raw_leaf *l, uint64_t page, struct err *err)
 	uint64_t each = l->usable / MAP_ENTRY + 1, map = (page - 2) / each * each + 2;
 	bool sound;
 
-	map += map == PENDING_BYTE / l->pages->size + 1;
+	map += map == db_unused_page(l->pages->size);
 	if (map >= page)
 		return 0;
 	if (read_raw_page(l, map, l->other, &sound, err) < 0)

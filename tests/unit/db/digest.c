@@ -539,6 +539,46 @@ static void a_file_that_a_wal_makes_shorter_is_cut(void **state)
 	assert_int_equal(n.n_used, n_rows);
 }
 
+static void put_page(const struct digest_fixture *f, uint8_t *page, uint32_t size, uint64_t number)
+{
+	AUTO(fd_close) int fd = open(f->path, O_WRONLY | O_CLOEXEC);
+	struct err err = { 0 };
+
+	db_page_put_digest(page, size, number);
+	assert_done(fd_pwrite(fd, page, size, (number - 1) * size, &err));
+}
+
+static uint64_t bad_page_of(const struct digest_fixture *f, uint64_t from, uint64_t n)
+{
+	struct err err = { 0 };
+	struct db *db;
+	uint64_t bad;
+
+	assert_done(
+		db_open(f->path, &(struct db_options){ .read_only = true, .pages_only = true }, &db, &err));
+	assert_done(db_pages_check(db, from, n, &bad, &err));
+	db_close(db);
+	return bad;
+}
+
+/* A file of more than 1 GiB, most of it a hole. */
+static void the_page_that_sqlite_leaves_out_is_no_damage(void **state)
+{
+	struct digest_fixture *f = *state;
+	const uint32_t size = 4096, unused = (1u << 30) / size + 1;
+	AUTO(mem_freep) uint8_t *page = mem_alloc(size);
+
+	memcpy(page, f->whole.p, size);
+	db_store_be(page + 28, unused + 1); /* pages in the header */
+	put_page(f, page, size, 1);
+	memset(page, 7, size);
+	put_page(f, page, size, unused + 1);
+	assert_int_equal(bad_page_of(f, unused, 2), 0);
+	assert_int_equal(bad_page_of(f, unused - 1, 1), unused - 1);
+	assert_int_equal(truncate(f->path, (off_t)unused * size), 0);
+	assert_int_equal(bad_page_of(f, unused, 2), unused + 1);
+}
+
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
@@ -554,6 +594,7 @@ int main(void)
 		T(a_database_without_digests_gets_them),
 		T(a_file_that_a_wal_makes_shorter_is_cut),
 		T(rows_of_free_pages_are_known),
+		T(the_page_that_sqlite_leaves_out_is_no_damage),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
