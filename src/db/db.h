@@ -132,6 +132,34 @@ int db_raw_rows(struct db *db, const struct db_pages *pages, uint64_t page,
 		int (*fn)(void *arg, const struct db_raw_row *row, struct err *err), void *arg,
 		struct err *err);
 
+/*
+ * Copy the database at @from, which other processes may be writing, but which this one does not have open, into the new file
+ * @to, as it is at one moment: each commit that ended before the call is in it. The copy has all pages in one file, with right
+ * digests if those of @from have digests, and is on disk at the end. Of the folder of @from only the index of the WAL is
+ * written, as by every reader; if no other process has the database open, an empty WAL may be made.
+ *
+ * ERR_DAMAGED names the first page that is damaged; ERR_INVALID: @to is there. A failure leaves no file @to. Until the end the
+ * WAL of @from grows with each commit: step() decides how far.
+ */
+struct db_copy_state {
+	uint64_t n_done, n_pages; /* n_pages: of the database */
+	uint32_t page_size;
+	uint64_t wal_growth; /* bytes since the begin of the copy */
+};
+struct db_copy_options {
+	/* At intervals; negative: the copy fails with this error. NULL: none */
+	int (*step)(void *arg, const struct db_copy_state *s, struct err *err);
+	void *arg;
+};
+int db_copy(const char *from, const char *to, const struct db_copy_options *o, struct db_pages *ret,
+	    struct err *err);
+/*
+ * ERR_DAMAGED: no process has the database open, and frames of its WAL are damaged or missing that were committed, so that a
+ * connection would leave out transactions without a word; db_wal_mend() repairs that. Nothing is changed. Not for a database
+ * that this process has open.
+ */
+int db_wal_check(const char *path, struct err *err);
+
 /* The file of a database and its companions (WAL, -shm), which nobody has open. Missing ones are passed over. */
 void db_files_remove(const char *path);
 /*

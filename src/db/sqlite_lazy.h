@@ -9,6 +9,11 @@
 #include "base/lazy.h"
 
 #define SQLITE_FUNCTIONS(X)              \
+	X(sqlite3_backup_finish)         \
+	X(sqlite3_backup_init)           \
+	X(sqlite3_backup_pagecount)      \
+	X(sqlite3_backup_remaining)      \
+	X(sqlite3_backup_step)           \
 	X(sqlite3_bind_blob64)           \
 	X(sqlite3_bind_int64)            \
 	X(sqlite3_bind_null)             \
@@ -49,6 +54,11 @@ struct sqlite_functions {
 };
 extern struct sqlite_functions sqlite_functions;
 
+#define sqlite3_backup_finish         sqlite_functions.sqlite3_backup_finish
+#define sqlite3_backup_init           sqlite_functions.sqlite3_backup_init
+#define sqlite3_backup_pagecount      sqlite_functions.sqlite3_backup_pagecount
+#define sqlite3_backup_remaining      sqlite_functions.sqlite3_backup_remaining
+#define sqlite3_backup_step           sqlite_functions.sqlite3_backup_step
 #define sqlite3_bind_blob64           sqlite_functions.sqlite3_bind_blob64
 #define sqlite3_bind_int64            sqlite_functions.sqlite3_bind_int64
 #define sqlite3_bind_null             sqlite_functions.sqlite3_bind_null

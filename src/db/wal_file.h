@@ -65,3 +65,5 @@ uint64_t wal_frame_off(const struct wal_file *f, uint64_t i); /* of frame @i, fr
 int wal_read_frame(struct wal_file *f, uint64_t i, struct wal_sum before, struct wal_frame *ret,
 		   struct wal_sum *ret_sum, struct err *err);
 int wal_scan(struct wal_file *f, bool header_is_sound, struct wal_scan *ret, struct err *err);
+/* Another process has the database of this index open: every connection holds a lock on it. This process must not have it. */
+bool wal_is_in_use(const char *index);

@@ -310,8 +310,7 @@ static int mend_file(struct wal_file *f, const char *path, const char *aside, st
 	return DB_WAL_DAMAGED;
 }
 
-/* Every connection of another process holds this lock on the index. */
-static bool is_in_use(const char *index)
+bool wal_is_in_use(const char *index)
 {
 	struct flock lock = {
 		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = INDEX_USE_LOCK, .l_len = 1
@@ -332,7 +331,7 @@ int db_wal_mend(const char *path, const char *aside, struct db_wal_damage *ret, 
 	int r;
 
 	*ret = (struct db_wal_damage){ 0 };
-	if (is_in_use(index))
+	if (wal_is_in_use(index))
 		return DB_WAL_SOUND;
 	f.db = db = open(path, O_RDONLY | O_CLOEXEC);
 	if (db < 0 && errno != ENOENT)

@@ -41,6 +41,12 @@ int held_file_write(const char *dir, const struct held_file *f, const struct sto
 /* Note that the store did not take it: @owner has the object; empty: its file is damaged. */
 void held_file_refuse(const char *dir, const struct held_file *f, const struct store_key *key,
 		      const struct store_meta *meta, struct str owner);
+/*
+ * Copy one that was listed, synced, into the folder @to_dir, while another process may put or refuse it. FILE_MISSING: it was
+ * put. *ret_refused: what it is now.
+ */
+int held_file_copy(const char *dir, const struct held_file *f, const char *to_dir, bool *ret_refused,
+		   struct err *err);
 void held_file_remove(const char *dir, const struct held_file *f);
 /* A descriptor; -1 with errno. */
 int held_content_open(const char *dir, uint64_t number);

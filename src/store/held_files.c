@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define NUMBER_SIZE    16
+#define COPY_PIECE     KIB(256)
 #define CONTENT_ENDING "content"
 #define FOLDER_NAME    "held-%016llx"
 
@@ -224,6 +225,55 @@ void held_file_remove(const char *dir, const struct held_file *f)
 		log_warn("store", "%s: remove: %s", record, strerror(errno));
 	else
 		(void)unlink(content);
+}
+
+/* 0 also if there is none: of a refused push it may be gone. */
+static int content_copy(const char *dir, uint64_t number, const char *to_dir, struct err *err)
+{
+	AUTO(mem_freep) char *to = held_path(to_dir, number, CONTENT_ENDING);
+	AUTO(fd_close) int in = held_content_open(dir, number);
+	AUTO(fd_close) int out = -1;
+	AUTO(mem_freep) uint8_t *p = mem_alloc(COPY_PIECE);
+	size_t got = COPY_PIECE;
+
+	if (in < 0)
+		return errno == ENOENT
+			       ? 0
+			       : err_os(err, errno, "%s: content %016llx", dir, (unsigned long long)number);
+	out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (out < 0)
+		return err_os(err, errno, "%s", to);
+	for (uint64_t off = 0; got == COPY_PIECE; off += got)
+		if (fd_pread(in, p, COPY_PIECE, off, &got, err) < 0 || fd_write(out, p, got, err) < 0)
+			return err_in(err, "%s", to);
+	return fsync(out) < 0 ? err_os(err, errno, "%s: sync", to) : 0;
+}
+
+int held_file_copy(const char *dir, const struct held_file *f, const char *to_dir, bool *ret_refused,
+		   struct err *err)
+{
+	/* Its record is under the name by which it was listed, or has been renamed since. */
+	const enum held_state states[] = { f->state, HELD_WAS_REFUSED };
+	AUTO(buf_done) struct buf text = { 0 };
+	int r = FILE_MISSING;
+
+	if (content_copy(dir, f->number, to_dir, err) < 0)
+		return -1;
+	for (size_t i = 0; r == FILE_MISSING && i < ARRAY_SIZE(states); i++) {
+		AUTO(mem_freep) char *from = held_path(dir, f->number, endings[states[i]]);
+		AUTO(mem_freep) char *to = held_path(to_dir, f->number, endings[states[i]]);
+
+		r = file_read(from, STORE_MAX_RECORD, &text, err);
+		if (r == 0)
+			r = file_write_durable(to, text.p, text.size, 0600, err);
+		*ret_refused = states[i] == HELD_WAS_REFUSED;
+	}
+	if (r == FILE_MISSING) {
+		AUTO(mem_freep) char *content = held_path(to_dir, f->number, CONTENT_ENDING);
+
+		(void)unlink(content);
+	}
+	return r;
 }
 
 int held_content_open(const char *dir, uint64_t number)

@@ -410,6 +410,14 @@ struct store_held {
 };
 typedef int store_held_fn(void *arg, const struct store_held *h);
 int store_held_list(const char *local, const char *url, store_held_fn *fn, void *arg, struct err *err);
+/*
+ * Copy those that are held at this moment into the folder @to_local, also while another process adds and puts them, so that it
+ * has the place of @local after a restore. What it had before is replaced at the end as a whole. @stop: true ends it with
+ * ERR_CANCELLED. *ret_n: those that wait; one that was put meanwhile is not among them. A push that is put again after a
+ * restore is judged by the rules of every push.
+ */
+int store_held_copy(const char *local, const char *url, const char *to_local, bool (*stop)(void),
+		    uint64_t *ret_n, struct err *err);
 /* The last ones of this process that were refused; strings in @a. Returns their number. */
 size_t store_refused(struct store *st, struct arena *a, struct store_object *ret, size_t max);
 

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A copy of the pushes that are held (held.c), for a backup. No lock is needed: the files of a push do not change, its record
+ * is there before it is acknowledged, and is the first file that is removed when it was put.
+ */
+#include <unistd.h>
+#include "base/folder.h"
+#include "store/held.h"
+
+static int copy_held_files(const char *dir, const struct held_file *files, size_t n, const char *to,
+			   bool (*stop)(void), uint64_t *ret_n, struct err *err)
+{
+	*ret_n = 0;
+	for (size_t i = 0; i < n; i++) {
+		bool refused = false;
+		int r;
+
+		/* Of two records the last one, refused, counts. */
+		if (i + 1 < n && files[i + 1].number == files[i].number)
+			continue;
+		if (stop && stop())
+			return err_set(err, ERR_CANCELLED, "stopped");
+		r = held_file_copy(dir, &files[i], to, &refused, err);
+		if (r < 0)
+			return -1;
+		*ret_n += r == 0 && !refused;
+	}
+	return 0;
+}
+
+int store_held_copy(const char *local, const char *url, const char *to_local, bool (*stop)(void),
+		    uint64_t *ret_n, struct err *err)
+{
+	AUTO(mem_freep) char *dir = held_folder(local, url);
+	AUTO(mem_freep) char *to = held_folder(to_local, url);
+	AUTO(folder_temp_done) struct folder_temp t = { 0 };
+	AUTO(mem_freep) struct held_file *files = NULL;
+	size_t n;
+
+	if (held_files_list(dir, &files, &n, err) < 0)
+		return -1;
+	*ret_n = 0;
+	if (!n && access(to_local, F_OK) < 0)
+		return 0;
+	if (dir_make(to_local, 0700, err) < 0 || folder_temp_make(to, 0700, &t, err) < 0)
+		return -1;
+	/* Those of an earlier copy were put. */
+	if (!n)
+		return folder_remove(to, err);
+	if (copy_held_files(dir, files, n, t.path, stop, ret_n, err) < 0)
+		return -1;
+	return folder_temp_commit(&t, err);
+}
