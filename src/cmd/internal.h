@@ -161,8 +161,8 @@ struct command {
 };
 extern const struct command command_serve, command_scan, command_inspect, command_stat;
 extern const struct command command_split, find_command; /* command_find() is the search in the table */
-extern const struct command command_store, command_token, command_push, command_send, command_demo,
-	command_agent;
+extern const struct command command_store, command_token, command_backup, command_push, command_send,
+	command_demo, command_agent;
 extern const struct command command_debuginfod, command_debuginfod_find;
 extern const struct command command_symbolize, command_addr2line, command_symtab, command_profile;
 extern const struct command command_completion, command_version, command_help;

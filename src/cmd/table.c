@@ -19,6 +19,7 @@ const struct command *const commands[] = {
 	&command_demo,
 	&command_store,
 	&command_token,
+	&command_backup,
 	&command_debuginfod,
 	&command_debuginfod_find,
 	&command_symbolize,

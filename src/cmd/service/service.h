@@ -11,6 +11,7 @@
  *   data.c                  the data directory
  *   scan.c, stat.c, store.c, token.c   commands that work on a data directory
  *   store_copy.c            the action `copy` of lode store
+ *   backup.c                a copy of all that has no other copy
  *   progress.c              the progress of a scan as a line
  *   failures.c              files whose last scan failed
  */
@@ -105,6 +106,23 @@ void report_bad_object(struct json_writer *bad, const char *outcome, struct str 
 
 /* From the store paths.items[1] to items[2]. Returns the exit status. */
 int store_copy_command(const struct settings *s);
+struct store_copy_names {
+	const char *from, *to;
+	const char *local; /* for a store in a bucket; NULL: none */
+};
+struct store_copied {
+	bool begun; /* both stores were opened; else the rest is empty */
+	bool whole;
+	struct store_copy_result result;
+	struct buf bad; /* a JSON array; the caller's to free, also after a failure */
+};
+/* With progress on a terminal, and a line for each object that is not copied, on stderr. */
+int store_copy_all(const struct store_copy_names *names, unsigned parallel, struct store_copied *ret,
+		   struct err *err);
+void store_copied_print(const struct store_copy_result *r);
+void store_copied_put(struct json_writer *j,
+		      const struct store_copied *c); /* the members of an open object */
+bool is_same_folder(const char *a, const char *b);
 
 /* ---- failures.c ---- */
 

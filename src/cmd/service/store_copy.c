@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lode store copy: all objects of one store into another.
+ * All objects of one store into another: lode store copy, and the store in lode backup.
  */
 #include <sys/stat.h>
 #include <unistd.h>
@@ -56,28 +56,35 @@ static void note_bad_copy(void *arg, struct str what, const struct err *why)
 
 /* ---- the result ---- */
 
-static int print_copied_json(const struct store_copy_result *r, bool whole, struct str bad)
+void store_copied_put(struct json_writer *j, const struct store_copied *c)
+{
+	const struct store_copy_result *r = &c->result;
+
+	json_put_bool(j, "complete", c->whole);
+	json_put_uint(j, "objects", r->n_all);
+	json_put_uint(j, "copied", r->n_copied);
+	json_put_uint(j, "earlier_versions_copied", r->n_past);
+	json_put_uint(j, "contents_copied", r->n_contents);
+	json_put_uint(j, "bytes_copied", r->bytes);
+	json_put_uint(j, "there", r->n_there);
+	json_put_uint(j, "bytes_there", r->bytes_there);
+	json_put_uint(j, "kept", r->n_kept);
+	json_put_uint(j, "gone", r->n_gone);
+	json_put_raw(j, "bad", buf_str(&c->bad));
+}
+
+static int print_copied_json(const struct store_copied *c)
 {
 	struct buf text = { 0 };
 	struct json_writer j = JSON_WRITER(&text);
 
 	json_open_object(&j, NULL);
-	json_put_bool(&j, "complete", whole);
-	json_put_uint(&j, "objects", r->n_all);
-	json_put_uint(&j, "copied", r->n_copied);
-	json_put_uint(&j, "earlier_versions_copied", r->n_past);
-	json_put_uint(&j, "contents_copied", r->n_contents);
-	json_put_uint(&j, "bytes_copied", r->bytes);
-	json_put_uint(&j, "there", r->n_there);
-	json_put_uint(&j, "bytes_there", r->bytes_there);
-	json_put_uint(&j, "kept", r->n_kept);
-	json_put_uint(&j, "gone", r->n_gone);
-	json_put_raw(&j, "bad", bad);
+	store_copied_put(&j, c);
 	json_close(&j);
 	return json_print_end(&text);
 }
 
-static void print_copied_text(const struct store_copy_result *r)
+void store_copied_print(const struct store_copy_result *r)
 {
 	char size[32];
 
@@ -98,71 +105,81 @@ static void print_copied_text(const struct store_copy_result *r)
 
 /* ---- the command ---- */
 
-static int copy_between(const struct settings *s, struct store *from, struct store *to)
+static int copy_between(struct store *from, struct store *to, unsigned parallel, struct store_copied *ret,
+			struct err *err)
 {
-	AUTO(buf_done) struct buf list = { 0 };
-	struct json_writer bad = JSON_WRITER(&list);
+	struct json_writer bad = JSON_WRITER(&ret->bad);
 	struct copy_view v = { isatty(STDERR_FILENO), clock_mono_ms(), 0, &bad };
-	const struct store_copy_options o = {
-		service_settings(s)->store.parallel, note_bad_copy, &v, show_copy, &v,
-	};
-	struct store_copy_result result;
-	struct err err = { 0 };
-	int r, printed = EXIT_DONE;
+	const struct store_copy_options o = { parallel, note_bad_copy, &v, show_copy, &v };
+	int r;
 
 	json_open_array(&bad, NULL);
-	r = store_copy(from, to, &o, &result, &err);
+	r = store_copy(from, to, &o, &ret->result, err);
 	json_close(&bad);
 	if (v.shown_ms)
 		progress_clear();
-	if (s->json)
-		printed = print_copied_json(&result, r == 0, buf_str(&list));
-	else
-		print_copied_text(&result);
-	if (r < 0) {
-		(void)tell_error("store", &err);
-		fprintf(stderr, "lode: store: the same command again copies the rest\n");
-	}
-	return r < 0 || result.n_bad ? EXIT_FAILED : printed;
+	ret->begun = true;
+	ret->whole = r == 0;
+	return r;
 }
 
-static bool is_same_folder(const char *a, const char *b)
+bool is_same_folder(const char *a, const char *b)
 {
 	struct stat x, y;
 
 	return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-int store_copy_command(const struct settings *s)
+int store_copy_all(const struct store_copy_names *names, unsigned parallel, struct store_copied *ret,
+		   struct err *err)
 {
-	const char *from_name = s->paths.items[1].p, *to_name = s->paths.items[2].p;
-	struct store_options reading = { .create = false };
-	struct store_options writing = { .create = true };
-	AUTO(mem_freep) char *data = NULL;
-	AUTO(mem_freep) char *local = NULL;
+	const struct store_options reading = { .create = false, .local_dir = names->local };
+	struct store_options writing = { .create = true, .local_dir = names->local };
 	struct store *from = NULL, *to = NULL;
-	int status = EXIT_FAILED;
-	struct err err = { 0 };
+	int r;
 
-	if (strcmp(from_name, to_name) == 0 || is_same_folder(from_name, to_name))
-		return usage_error("store", "copy: %s and %s are the same store", from_name, to_name);
-	if (s3_is_url(str_of(from_name)) || s3_is_url(str_of(to_name))) {
-		data = data_dir(s->data, &err);
-		if (!data)
-			return tell_error("store", &err);
-		local = mem_printf("%s/bucket", data);
-		reading.local_dir = writing.local_dir = local;
-	}
+	*ret = (struct store_copied){ 0 };
 	writing.room = room_new(0);
-	if (store_open(from_name, &reading, &from, &err) < 0 ||
-	    store_open(to_name, &writing, &to, &err) < 0) {
-		status = tell_error("store", &err);
-	} else {
+	r = store_open(names->from, &reading, &from, err);
+	if (r == 0)
+		r = store_open(names->to, &writing, &to, err);
+	if (r == 0) {
 		signals_catch();
-		status = copy_between(s, from, to);
+		r = copy_between(from, to, parallel, ret, err);
 	}
 	store_close(to);
 	store_close(from);
 	room_free(writing.room);
-	return status;
+	return r;
+}
+
+int store_copy_command(const struct settings *s)
+{
+	struct store_copy_names names = { s->paths.items[1].p, s->paths.items[2].p, NULL };
+	AUTO(mem_freep) char *data = NULL;
+	AUTO(mem_freep) char *local = NULL;
+	struct store_copied copied;
+	struct err err = { 0 };
+	int r, printed = EXIT_DONE;
+
+	if (strcmp(names.from, names.to) == 0 || is_same_folder(names.from, names.to))
+		return usage_error("store", "copy: %s and %s are the same store", names.from, names.to);
+	if (s3_is_url(str_of(names.from)) || s3_is_url(str_of(names.to))) {
+		data = data_dir(s->data, &err);
+		if (!data)
+			return tell_error("store", &err);
+		names.local = local = mem_printf("%s/bucket", data);
+	}
+	r = store_copy_all(&names, service_settings(s)->store.parallel, &copied, &err);
+	if (copied.begun && s->json)
+		printed = print_copied_json(&copied);
+	else if (copied.begun)
+		store_copied_print(&copied.result);
+	if (r < 0) {
+		(void)tell_error("store", &err);
+		if (copied.begun)
+			fprintf(stderr, "lode: store: the same command again copies the rest\n");
+	}
+	buf_done(&copied.bad);
+	return r < 0 || copied.result.n_bad ? EXIT_FAILED : printed;
 }
