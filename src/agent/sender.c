@@ -250,8 +250,10 @@ static bool handle_spool(struct sender *s)
 	s->is_unreadable = r < 0;
 	if (r)
 		return false;
-	if (send_body(s, buf_bytes(&body)) == SEND_LATER)
+	if (send_body(s, buf_bytes(&body)) == SEND_LATER) {
+		spool_put_off(s->o.spool, name);
 		return false;
+	}
 	spool_remove(s->o.spool, name);
 	pthread_mutex_lock(&s->lock);
 	s->stats.n_late++;

@@ -22,6 +22,7 @@
 struct spool_file {
 	int64_t time_ms;
 	uint32_t number;
+	bool is_put_off; /* until all are */
 	uint64_t size;
 };
 
@@ -172,16 +173,17 @@ int spool_put(struct spool *s, int64_t time_ms, struct bytes body, struct err *e
 	return 0;
 }
 
-int spool_next(struct spool *s, struct buf *ret, char **ret_name, struct err *err)
+/* Of those that are not put off. */
+static int read_newest(struct spool *s, struct buf *ret, char **ret_name, bool *ret_unreadable,
+		       struct err *err)
 {
-	bool is_unreadable = false;
-
-	trim_spool(s, 0);
 	for (size_t i = s->n; i-- > 0;) {
 		AUTO(mem_freep) char *path = NULL;
 		char name[NAME_SIZE];
 		int r;
 
+		if (s->list[i].is_put_off)
+			continue;
 		spool_name(&s->list[i], name);
 		path = spool_path(s, name);
 		ret->size = 0;
@@ -195,27 +197,58 @@ int spool_next(struct spool *s, struct buf *ret, char **ret_name, struct err *er
 			return -1;
 		/* A file of another user, or on a damaged block, must not keep the older ones from being sent. */
 		if (r < 0 && err->os && err->os != EIO) {
-			is_unreadable = true;
+			*ret_unreadable = true;
 			continue;
 		}
 		remove_at(s, i);
 		s->n_dropped++;
 	}
-	return is_unreadable ? -1 : SPOOL_EMPTY;
+	return SPOOL_EMPTY;
 }
 
-void spool_remove(struct spool *s, const char *name)
+int spool_next(struct spool *s, struct buf *ret, char **ret_name, struct err *err)
+{
+	bool is_unreadable = false;
+	int r;
+
+	trim_spool(s, 0);
+	r = read_newest(s, ret, ret_name, &is_unreadable, err);
+	if (r != SPOOL_EMPTY)
+		return r;
+	/* Each of the others was tried: begin again. */
+	for (size_t i = 0; i < s->n; i++)
+		s->list[i].is_put_off = false;
+	r = read_newest(s, ret, ret_name, &is_unreadable, err);
+	return r == SPOOL_EMPTY && is_unreadable ? -1 : r;
+}
+
+/* NULL: it is not there. */
+static struct spool_file *file_named(const struct spool *s, const char *name)
 {
 	struct spool_file f;
 
 	if (!spool_parse(name, &f))
-		return;
-	for (size_t i = s->n; i-- > 0;) {
-		if (spool_file_cmp(&s->list[i], &f) == 0) {
-			remove_at(s, i);
-			return;
-		}
-	}
+		return NULL;
+	for (size_t i = s->n; i-- > 0;)
+		if (spool_file_cmp(&s->list[i], &f) == 0)
+			return &s->list[i];
+	return NULL;
+}
+
+void spool_remove(struct spool *s, const char *name)
+{
+	const struct spool_file *f = file_named(s, name);
+
+	if (f)
+		remove_at(s, (size_t)(f - s->list));
+}
+
+void spool_put_off(struct spool *s, const char *name)
+{
+	struct spool_file *f = file_named(s, name);
+
+	if (f)
+		f->is_put_off = true;
 }
 
 void spool_stats(const struct spool *s, struct spool_stats *ret)

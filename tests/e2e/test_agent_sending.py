@@ -82,6 +82,32 @@ def page_is_no_receipt(tmp_path, running, option, folder, page, receipt, why, st
         until(lambda: not list(spool.glob("*.pb.gz")), "the spool to be sent")
 
 
+class Failing(Answerer):
+    """A server that fails on one profile."""
+
+    def do_POST(self):
+        body = self.body()
+        self.server.got.append(body)
+        bad = body == b"bad"
+        self.answer(500 if bad else 200, b"failed" if bad else b'{"profiles": 1, "samples": 1, "id": 1}')
+
+
+@pytest.mark.slow
+def test_a_profile_that_a_server_never_takes_keeps_no_other(can_sample, tmp_path, running):  # noqa: F811
+    spool = tmp_path / "state" / "spool"
+    spool.mkdir(parents=True)
+    now_ms = int(time.time() * 1000)
+    for i, body in enumerate([b"first", b"second", b"bad"]):
+        (spool / f"{now_ms - 60000 + i:013d}-{i:08x}.pb.gz").write_bytes(body)
+    with Taker(Failing) as server:
+        server.got = []
+        running("--to", server.url, "--window", "3600")
+        until(lambda: len(list(spool.glob("*.pb.gz"))) == 1, "the other two to be sent")
+        assert server.got[:3] == [b"bad", b"second", b"first"]
+        until(lambda: len(server.got) > 3, "another try")
+        assert server.got[3] == b"bad"
+
+
 @pytest.mark.slow
 def test_no_profile_is_dropped_while_a_server_is_silent(can_sample, tmp_path, running):  # noqa: F811
     """Fifteen windows end during a request without an answer: they go to the spool after it."""

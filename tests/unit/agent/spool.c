@@ -225,6 +225,38 @@ static void a_file_that_cannot_be_opened_does_not_hold_older_ones(void **state)
 	assert_int_equal(st.n_dropped, 0);
 }
 
+/* As one that is too large for a slow line, or on which the server fails. */
+static void one_that_cannot_be_sent_does_not_hold_older_ones(void **state)
+{
+	static const char *const want[] = { "third", "fourth", "second", "first", "fourth", "third" };
+	struct spool_fixture *f = *state;
+	struct spool_stats st;
+	struct err err = { 0 };
+
+	assert_done(spool_open(f->dir, 0, 0, &f->s, &err));
+	put_text(f, 1700000000000, "first");
+	put_text(f, 1700000010000, "second");
+	put_text(f, 1700000020000, "third");
+	for (size_t i = 0; i < ARRAY_SIZE(want); i++) {
+		AUTO(buf_done) struct buf b = { 0 };
+		AUTO(mem_freep) char *name = NULL;
+
+		assert_done(spool_next(f->s, &b, &name, &err));
+		assert_string_equal(buf_cstr(&b), want[i]);
+		spool_put_off(f->s, name);
+		/* A new one has not been tried yet. */
+		if (i == 0)
+			put_text(f, 1700000030000, "fourth");
+	}
+	spool_stats(f->s, &st);
+	assert_int_equal(st.n, 4);
+	assert_string_equal(take_text(f), "second");
+	assert_string_equal(take_text(f), "first");
+	assert_string_equal(take_text(f), "fourth");
+	assert_string_equal(take_text(f), "third");
+	assert_string_equal(take_text(f), "");
+}
+
 static void other_files_in_the_folder_are_left_alone(void **state)
 {
 	struct spool_fixture *f = *state;
@@ -263,6 +295,8 @@ int main(void)
 						spool_teardown),
 		cmocka_unit_test_setup_teardown(a_file_that_cannot_be_opened_does_not_hold_older_ones,
 						spool_setup, spool_teardown),
+		cmocka_unit_test_setup_teardown(one_that_cannot_be_sent_does_not_hold_older_ones, spool_setup,
+						spool_teardown),
 		cmocka_unit_test_setup_teardown(other_files_in_the_folder_are_left_alone, spool_setup,
 						spool_teardown),
 	};
