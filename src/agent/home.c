@@ -6,7 +6,7 @@
  * A file that was not found is looked for again, since its package may be installed later: after a minute, then after twice as
  * long each time. So is one that could not be sent, after the tries of agent_upload(), because the server or this machine's
  * disk failed. All others are not sent twice, even if the server asks again, unless HOME_MAX_QUEUE others came after them.
- * While the token may not upload, one file is tried after each such pause.
+ * While the token, the proxy or the URL permits no upload, one file is tried after each such pause.
  */
 #include "agent/home.h"
 
@@ -62,7 +62,7 @@ struct home {
 	struct map by_id; /* struct home_item * */
 	size_t n;
 	bool stop;
-	unsigned n_denied; /* in a row: the token may not upload */
+	unsigned n_denied; /* in a row: no file may be uploaded */
 	int64_t denied_ms; /* monotonic: no file is opened before */
 	struct home_stats stats;
 };

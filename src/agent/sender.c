@@ -50,7 +50,7 @@ size_t agent_headers(const char *token, const char *type, char **ret_auth, const
 	return n;
 }
 
-int64_t agent_pause_ms(unsigned n, unsigned first_ms)
+int64_t agent_pause_ms(unsigned n, unsigned first_ms, int64_t retry_after_s)
 {
 	int64_t ms = clock_backoff(first_ms, n, SENDER_LAST_MS);
 	uint32_t random = 0;
@@ -58,7 +58,8 @@ int64_t agent_pause_ms(unsigned n, unsigned first_ms)
 	/* Agents that lost the same server do not come back at the same time. */
 	if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
 		random = (uint32_t)clock_mono_ns();
-	return ms / 2 + (int64_t)(random % (uint64_t)(ms / 2 + 1));
+	ms = ms / 2 + (int64_t)(random % (uint64_t)(ms / 2 + 1));
+	return MAX(ms, MIN(retry_after_s, (int64_t)SENDER_LAST_MS / 1000) * 1000);
 }
 
 enum send_outcome { SEND_DONE, SEND_REFUSED, SEND_LATER };
@@ -168,11 +169,8 @@ static enum send_outcome send_body(struct sender *s, struct bytes body)
 		out = is_final_refusal(k.status) ? SEND_REFUSED : SEND_LATER;
 	}
 	if (out == SEND_LATER) {
-		int64_t pause_ms = agent_pause_ms(s->n_failures++, s->o.first_ms);
-
-		/* A server's wish counts up to the longest pause of our own. */
-		pause_ms = MAX(pause_ms, MIN(k.retry_after_s, (int64_t)SENDER_LAST_MS / 1000) * 1000);
-		s->next_try_ms = clock_mono_ms() + pause_ms;
+		s->next_try_ms = clock_mono_ms() +
+				 agent_pause_ms(s->n_failures++, s->o.first_ms, k.retry_after_s);
 	} else {
 		s->n_failures = 0;
 		s->next_try_ms = 0;

@@ -53,5 +53,8 @@ void sender_stats(struct sender *s, struct sender_stats *ret);
 
 /* The headers of a request to a server: authorization, type. *ret_auth is on the heap. Returns their number. */
 size_t agent_headers(const char *token, const char *type, char **ret_auth, const char *out[2]);
-/* The pause after @n failures in a row, with jitter. */
-int64_t agent_pause_ms(unsigned n, unsigned first_ms);
+/*
+ * The pause after @n failures in a row, with jitter. A server's wish, @retry_after_s (negative: none), counts up to the longest
+ * pause of our own.
+ */
+int64_t agent_pause_ms(unsigned n, unsigned first_ms, int64_t retry_after_s);

@@ -18,13 +18,23 @@
 #define TRIES      5u
 #define MAX_ANSWER MIB(1)
 
+/* An upload on its way. */
+struct upload_state {
+	uint64_t off;
+	int64_t retry_after_s; /* as the last answer asked for; -1: it did not */
+};
+
 /* One request. Negative: there is no answer. */
-static int upload_ask(const struct upload_way *w, struct net_call_request *req, struct net_answer *ret,
-		      struct err *err)
+static int upload_ask(const struct upload_way *w, struct net_call_request *req, struct upload_state *st,
+		      struct net_answer *ret, struct err *err)
 {
+	int r;
+
 	req->max_answer = MAX_ANSWER;
 	req->silent_ms = SILENT_MS;
-	return net_call_wait(w->net, req, w->stopped, w->arg, ret, err);
+	r = net_call_wait(w->net, req, w->stopped, w->arg, ret, err);
+	st->retry_after_s = r == 0 ? ret->retry_after_s : -1;
+	return r;
 }
 
 static int upload_pause(const struct upload_way *w, int64_t ms, struct err *err)
@@ -57,12 +67,14 @@ static void pause_after_part(const struct upload_way *w, uint64_t size)
 
 static int upload_status_error(const struct net_answer *k, struct err *err)
 {
+	/* As in sender.c: the way to the server can be mended while the agent runs; the file is good. */
+	static const uint16_t mendable[] = { 401, 403, 404, 407, 421 };
 	AUTO(mem_freep) char *message = client_message(buf_bytes(&k->body));
 
 	(void)err_set(err, ERR_UPSTREAM, "the server answered %u: %.160s", k->status, message);
-	/* A token can be mended while the agent runs; the file is good. */
-	if (k->status == 401 || k->status == 403)
-		return UPLOAD_DENIED;
+	for (size_t i = 0; i < ARRAY_SIZE(mendable); i++)
+		if (k->status == mendable[i])
+			return UPLOAD_DENIED;
 	return net_answer_is_final(k->status) ? UPLOAD_REFUSED : -1;
 }
 
@@ -111,7 +123,7 @@ static int read_want_answer(const struct net_answer *k, uint64_t *ret_off, struc
 }
 
 static int ask_want(const struct upload_way *w, const struct upload_file *f, const char *sum,
-		    uint64_t *ret_off, struct err *err)
+		    struct upload_state *st, struct err *err)
 {
 	AUTO(mem_freep) char *url = mem_printf("%s/push/want", w->url);
 	AUTO(mem_freep) char *auth = NULL;
@@ -143,9 +155,9 @@ static int ask_want(const struct upload_way *w, const struct upload_file *f, con
 			       .n_headers = agent_headers(w->token, "Content-Type: application/json", &auth,
 							  headers),
 			       .body = &body },
-		       &k, err);
+		       st, &k, err);
 	if (r == 0)
-		r = read_want_answer(&k, ret_off, err);
+		r = read_want_answer(&k, &st->off, err);
 	net_answer_done(&k);
 	return r;
 }
@@ -176,19 +188,19 @@ static int read_part_answer(const struct net_answer *k, uint64_t size, uint64_t 
 	}
 }
 
-/* Send the part at *off, and move *off to the next one; to the file's size after the last one. */
+/* Send the part at the offset, and move that to the next one; to the file's size after the last one. */
 static int put_part(const struct upload_way *w, const struct upload_file *f, const char *sum, uint8_t *part,
-		    uint64_t *off, struct err *err)
+		    struct upload_state *st, struct err *err)
 {
-	size_t size = (size_t)MIN(f->size - *off, (uint64_t)PART), got;
+	size_t size = (size_t)MIN(f->size - st->off, (uint64_t)PART), got;
 	char id[BUILD_ID_HEX_SIZE];
 	AUTO(mem_freep)
 	char *url = mem_printf("%s/buildid/%s/%s", w->url, build_id_hex(&f->key.id, id),
 			       store_kind_name(f->key.kind));
 	AUTO(mem_freep) char *sha = mem_printf("X-LODE-SHA256: %s", sum);
 	AUTO(mem_freep)
-	char *range = mem_printf("Content-Range: bytes %llu-%llu/%llu", (unsigned long long)*off,
-				 (unsigned long long)(*off + size - 1), (unsigned long long)f->size);
+	char *range = mem_printf("Content-Range: bytes %llu-%llu/%llu", (unsigned long long)st->off,
+				 (unsigned long long)(st->off + size - 1), (unsigned long long)f->size);
 	AUTO(mem_freep) char *auth = NULL;
 	AUTO(buf_done) struct buf name = { 0 };
 	struct bytes body;
@@ -197,7 +209,7 @@ static int put_part(const struct upload_way *w, const struct upload_file *f, con
 	size_t n = agent_headers(w->token, sha, &auth, headers);
 	int r;
 
-	if (fd_pread(f->fd, part, size, *off, &got, err) < 0)
+	if (fd_pread(f->fd, part, size, st->off, &got, err) < 0)
 		return -1;
 	if (got != size)
 		return err_set(err, ERR_CHANGED, "the file became shorter while it was sent");
@@ -213,9 +225,9 @@ static int put_part(const struct upload_way *w, const struct upload_file *f, con
 		w,
 		&(struct net_call_request){
 			.method = "PUT", .url = url, .headers = headers, .n_headers = n, .body = &body },
-		&k, err);
+		st, &k, err);
 	if (r == 0)
-		r = read_part_answer(&k, f->size, off, err);
+		r = read_part_answer(&k, f->size, &st->off, err);
 	net_answer_done(&k);
 	if (r >= 0)
 		w->sent(w->arg, size);
@@ -228,7 +240,7 @@ int agent_upload(const struct upload_way *w, const struct upload_file *f, struct
 	AUTO(mem_freep) uint8_t *part = mem_alloc(PART);
 	uint8_t sha256[SHA256_SIZE];
 	char sum[2 * SHA256_SIZE + 1];
-	uint64_t off = 0;
+	struct upload_state st = { 0 };
 	int r = sha256_of_file(&all, w->stopped, w->arg, sha256, err);
 
 	if (r == 0)
@@ -237,23 +249,23 @@ int agent_upload(const struct upload_way *w, const struct upload_file *f, struct
 	for (unsigned tries = 0; r == 0 && tries < TRIES; tries++) {
 		uint64_t sent = 0; /* bytes of the last part */
 
-		r = ask_want(w, f, sum, &off, err);
-		if (r == 0 && off >= f->size)
-			off = 0;
+		r = ask_want(w, f, sum, &st, err);
+		if (r == 0 && st.off >= f->size)
+			st.off = 0;
 		while (r == 0) {
-			uint64_t before = off;
+			uint64_t before = st.off;
 
-			sent = MIN(f->size - off, (uint64_t)PART);
-			r = put_part(w, f, sum, part, &off, err);
+			sent = MIN(f->size - st.off, (uint64_t)PART);
+			r = put_part(w, f, sum, part, &st, err);
 			if (r < 0)
 				break;
-			if (r > 0 || off == f->size) {
+			if (r > 0 || st.off == f->size) {
 				pause_after_part(w, sent);
 				return r;
 			}
 			/* The rate counts the sent bytes: a server could want the same bytes over and over. */
 			r = upload_pause(w, rate_ms(w, sent), err);
-			if (off < before + sent)
+			if (st.off < before + sent)
 				break;
 		}
 		/*
@@ -261,7 +273,9 @@ int agent_upload(const struct upload_way *w, const struct upload_file *f, struct
 		 * that failed, too.
 		 */
 		if (r < 0 && err->kind == ERR_UPSTREAM && tries + 1 < TRIES)
-			r = upload_pause(w, MAX(agent_pause_ms(tries, SENDER_FIRST_MS), rate_ms(w, sent)),
+			r = upload_pause(w,
+					 MAX(agent_pause_ms(tries, SENDER_FIRST_MS, st.retry_after_s),
+					     rate_ms(w, sent)),
 					 err);
 		else if (r < 0)
 			pause_after_part(w, sent);

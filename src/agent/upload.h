@@ -28,10 +28,11 @@ struct upload_way {
 enum {
 	UPLOAD_HERE = 1,    /* the server has it, or a better one */
 	UPLOAD_REFUSED = 2, /* it does not accept it, for good; err says why */
-	UPLOAD_DENIED = 3,  /* the token may not upload any file now; err says why */
+	UPLOAD_DENIED = 3, /* no file can be uploaded now, by the token, the proxy or the URL; err says why */
 };
 /*
- * 0: the server has stored it. After a failure that may pass (503, no connection) there is a pause, which grows, and the upload
- * goes on where the server wants it to: five tries in all. After a negative result a later call may succeed.
+ * 0: the server has stored it. After a failure that may pass (503, no connection) the upload goes on where the server wants it
+ * to: five tries in all. The pause before each grows, and is as long as the server asks for (Retry-After), up to
+ * SENDER_LAST_MS. After a negative result a later call may succeed.
  */
 int agent_upload(const struct upload_way *w, const struct upload_file *f, struct err *err);

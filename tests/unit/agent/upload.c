@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include <sys/mman.h>
+#include "agent/sender.h"
 #include "agent/upload.h"
 #include "fault_http.h"
 
@@ -111,6 +112,33 @@ static void a_failure_that_may_pass_is_tried_again(void **state)
 	}
 }
 
+/* As a server that starts, or sheds load; but a file does not wait for a day. */
+static void the_pause_is_as_long_as_the_server_asks_for(void **state)
+{
+	static const struct {
+		const char *headers;
+		int64_t least_ms;
+	} rows[] = {
+		{ "Retry-After: 100\r\n", 100000 },
+		{ "Retry-After: 86400\r\n", SENDER_LAST_MS },
+		{ NULL, 500 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const struct fault_rule puts[] = {
+			{ .path = PUTS, .status = 503, .headers = rows[i].headers, .times = 1 },
+			{ .path = PUTS, .status = 201, .headers = RESULT "stored\r\n" },
+		};
+		struct err err = { 0 };
+		unsigned n;
+
+		assert_done(upload_by(WANTED, puts, &n, &err));
+		assert_int_equal(n, 2);
+		assert_true(took_ms >= rows[i].least_ms);
+		assert_true(took_ms < rows[i].least_ms + 60000);
+	}
+}
+
 static void a_file_of_another_owner_is_not_sent_again(void **state)
 {
 	const struct fault_rule put = { .path = PUTS, .status = 409, .headers = RESULT "owned\r\n" };
@@ -135,6 +163,9 @@ static void the_outcome_is_that_of_the_answer(void **state)
 		{ 200, RESULT "kept\r\n", UPLOAD_HERE },
 		{ 401, NULL, UPLOAD_DENIED },
 		{ 403, NULL, UPLOAD_DENIED },
+		{ 404, NULL, UPLOAD_DENIED },
+		{ 407, NULL, UPLOAD_DENIED },
+		{ 421, NULL, UPLOAD_DENIED },
 		{ 413, NULL, UPLOAD_REFUSED },
 		{ 422, NULL, UPLOAD_REFUSED },
 	};
@@ -201,6 +232,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_page_does_not_say_that_the_file_is_stored),
 		cmocka_unit_test(a_failure_that_may_pass_is_tried_again),
+		cmocka_unit_test(the_pause_is_as_long_as_the_server_asks_for),
 		cmocka_unit_test(a_file_of_another_owner_is_not_sent_again),
 		cmocka_unit_test(the_outcome_is_that_of_the_answer),
 		cmocka_unit_test(a_file_that_is_not_wanted_is_not_sent),
