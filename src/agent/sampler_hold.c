@@ -162,6 +162,16 @@ static void hold_sample(struct sampler *s, const struct sampler_sample *sample, 
 	VEC_PUSH(s->held, s->n_held, s->room_held) = h;
 }
 
+/* @of: NULL: none, and @h keeps the one that it has. */
+static void take_process(struct sampler_held *h, struct sampler_process *of)
+{
+	if (!of)
+		return;
+	sampler_process_ref(of);
+	sampler_process_unref(h->process);
+	h->process = of;
+}
+
 /* The process of a sample, as it is set now. NULL: not set, or another one of the same number. */
 static struct sampler_process *process_of(const struct sampler *s, const struct sampler_sample *sample)
 {
@@ -203,15 +213,9 @@ void sampler_hold_process(struct sampler *s, struct sampler_process *p)
 	s->hold_changed = true;
 	for (size_t i = 0; i < s->n_held; i++) {
 		struct sampler_held *h = s->held[i];
-		struct sampler_process *of;
 
-		if (!h || h->sample.pid != p->pid)
-			continue;
-		of = same_process(p, &h->sample) ? p : copied_process(s, p, &h->sample);
-		if (!of)
-			continue;
-		sampler_process_unref(h->process);
-		h->process = sampler_process_ref(of);
+		if (h && h->sample.pid == p->pid)
+			take_process(h, same_process(p, &h->sample) ? p : copied_process(s, p, &h->sample));
 	}
 }
 
@@ -230,6 +234,8 @@ static bool try_held(struct sampler *s, struct sampler_held *h, int64_t now_ms)
 		if (h->sample.end == SAMPLER_NO_MAPPING ||
 		    (h->sample.end == SAMPLER_NO_PROCESS && p && p->has_ended))
 			tell_unknown(s, &h->sample);
+		/* The handler may have set the process, while this sample was not among those that wait. */
+		take_process(h, process_of(s, &h->sample));
 		return false;
 	}
 	if (!s->options.keep_raw)

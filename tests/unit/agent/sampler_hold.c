@@ -301,6 +301,34 @@ static void unmapped_before_and_after_the_maps_were_read(void **state)
 	sampler_close(s);
 }
 
+static void set_on_event(void *ctx, const struct sampler_event *e)
+{
+	if (e->kind == SAMPLER_UNMAPPED)
+		assert_int_equal(
+			sampler_process_set(ctx, &(struct sampler_owner){ e->pid, 0, 0 }, &code, 1, NULL), 0);
+}
+
+/* As of a process that may be read at once when a sample that waits is not in the mappings that were read last. */
+static void a_process_that_is_set_while_a_sample_is_tried(void **state)
+{
+	struct sampler *s = sampler_mem_new(NULL);
+	struct sampler_handler sets = { .event = set_on_event, .ctx = s };
+	struct sampler_mapping other = { CODE + 0x10000, CODE + 0x20000, 0, SAMPLER_NO_FILE };
+	struct seen seen;
+
+	clock_test_freeze(1000);
+	assert_int_equal(sampler_process_set(s, &(struct sampler_owner){ 7, 0, 0 }, &other, 1, NULL), 0);
+	clock_test_advance(1);
+	put_raw_sample(s, sizeof(stack_words));
+	assert_int_equal(sampler_poll(s, 0, &sets, NULL), 0);
+	seen = poll_once(s);
+	assert_int_equal(seen.n, 1);
+	assert_int_equal(seen.n_user, 3);
+	assert_int_equal(seen.end, SAMPLER_FRAME_END);
+	clock_test_thaw();
+	sampler_close(s);
+}
+
 static void a_table_that_comes_late(void **state)
 {
 	struct sampler *s = sampler_mem_new(NULL);
@@ -385,6 +413,7 @@ int main(void)
 		cmocka_unit_test(a_sample_of_before_the_first_exec),
 		cmocka_unit_test(an_ended_process_between_two_programs),
 		cmocka_unit_test(unmapped_before_and_after_the_maps_were_read),
+		cmocka_unit_test(a_process_that_is_set_while_a_sample_is_tried),
 		cmocka_unit_test(a_table_that_comes_late),
 		cmocka_unit_test(a_full_store_delivers_at_once),
 		cmocka_unit_test(a_copy_that_ends_too_early_says_so),
