@@ -76,7 +76,6 @@ static void drop_process(struct processes *p, struct process *of)
 	process_drop_maps(p, of);
 	drop_made(p, of);
 	python_process_free(of->python);
-	free(of->maps);
 	free(of);
 	p->stats.n--;
 }
@@ -94,7 +93,6 @@ void processes_free(struct processes *p)
 		process_drop_maps(p, of);
 		drop_made(p, of);
 		python_process_free(of->python);
-		free(of->maps);
 		free(of);
 	}
 	map_done(&p->by_pid);

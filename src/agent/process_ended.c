@@ -33,9 +33,16 @@ static bool inherit_maps(struct processes *p, struct process *of)
 	if (!parent || parent == of || !parent->n_maps)
 		return false;
 	for (size_t i = 0; i < parent->n_maps; i++) {
-		struct process_map *m = &VEC_PUSH(of->maps, of->n_maps, of->room_maps);
+		const struct process_map *from = &parent->maps[i];
+		struct process_map *m;
 
-		*m = parent->maps[i];
+		/* A process may have many children that end at once, and each is known for some seconds. */
+		if (!maps_have_room(of->n_maps, p->stats.n_maps, from->has_file || from->file)) {
+			of->has_odd_maps = true;
+			continue;
+		}
+		m = &VEC_PUSH(of->maps, of->n_maps, of->room_maps);
+		*m = *from;
 		files_ref(p->files, m->file);
 		of->n_unread += m->file && m->file->state == FILE_READING;
 		p->stats.n_maps++;

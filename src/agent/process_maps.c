@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "agent/maps.h"
@@ -20,7 +21,10 @@ void process_drop_maps(struct processes *p, struct process *of)
 	for (size_t i = 0; i < of->n_maps; i++)
 		files_unref(p->files, of->maps[i].file);
 	p->stats.n_maps -= of->n_maps;
-	of->n_maps = 0;
+	/* The limit is one of mappings, so room for others is given back, too. */
+	free(of->maps);
+	of->maps = NULL;
+	of->n_maps = of->room_maps = 0;
 	of->n_unread = 0;
 }
 

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The list of processes, below a folder in the place of /proc, with records of the kernel that are scripted here.
+ */
+#include "test.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "agent/process.h"
+#include "sampler_mem.h"
+
+#define PARENT  100u
+#define CHILD   101u
+#define STARTED 500u
+
+/* ---- the parser, and the kernel's records ---- */
+
+void parser_run(struct parser *p, const struct parser_job *job, struct parser_result *ret)
+{
+	snprintf(ret->why, sizeof(ret->why), "not an ELF file");
+}
+
+void parser_stop(struct parser *p)
+{
+}
+
+void parser_stats(const struct parser *p, struct parser_stats *ret)
+{
+	*ret = (struct parser_stats){ 0 };
+}
+
+static struct recent_process recorded; /* of any process */
+
+const struct recent_process *recent_find(struct recent *r, uint32_t pid, int64_t start_ns, int64_t at_ns)
+{
+	return &recorded;
+}
+
+void recent_follow(struct recent *r)
+{
+}
+
+/* ---- the agent ---- */
+
+struct process_fixture {
+	char dir[TEST_PATH_SIZE];
+	struct sampler *sampler;
+	struct files *files;
+	struct label_maker *labels;
+	struct processes *processes;
+};
+
+static int number_of_sampler(void *arg, uint32_t *ret, struct err *err)
+{
+	return sampler_file_new(((struct process_fixture *)arg)->sampler, ret, err);
+}
+
+static void drop_nothing(void *arg, struct mapped_file *file)
+{
+}
+
+static void give_head(void *arg, struct mapped_file *file)
+{
+	processes_file_known(((struct process_fixture *)arg)->processes, file);
+}
+
+static void give_table(void *arg, struct mapped_file *file, struct bytes table)
+{
+}
+
+static int process_setup(void **state)
+{
+	struct process_fixture *f = NEW(struct process_fixture);
+	const struct files_handler h = { .arg = f,
+					 .number = number_of_sampler,
+					 .drop = drop_nothing,
+					 .head = give_head,
+					 .table = give_table };
+	const struct label_options labels = { 0 };
+	struct processes_options o = { .proc = f->dir, .recent = (struct recent *)&recorded };
+	struct err err = { 0 };
+
+	test_dir_make(f->dir);
+	recorded = (struct recent_process){ .until_ns = INT64_MAX };
+	f->sampler = sampler_mem_new(NULL);
+	f->labels = label_maker_new(&labels, NULL);
+	assert_done(files_new(&h, NULL, &f->files, &err));
+	f->processes = processes_new(&o, f->files, f->labels, f->sampler);
+	*state = f;
+	return 0;
+}
+
+static int process_teardown(void **state)
+{
+	struct process_fixture *f = *state;
+
+	processes_free(f->processes);
+	files_free(f->files);
+	label_maker_free(f->labels);
+	sampler_close(f->sampler);
+	buf_done(&recorded.paths);
+	test_dir_remove(f->dir);
+	free(f);
+	return 0;
+}
+
+/* @n mappings of memory without a file. */
+static void write_maps(struct process_fixture *f, unsigned n)
+{
+	AUTO(mem_freep) char *maps = mem_printf("%s/%u/maps", f->dir, PARENT);
+	AUTO(buf_done) struct buf text = { 0 };
+
+	for (unsigned i = 0; i < n; i++)
+		buf_printf(&text, "%x-%x r-xp 00000000 00:00 0 \n", 0x100000 + i * 0x2000,
+			   0x101000 + i * 0x2000);
+	test_file_write(maps, text.p, text.size);
+}
+
+/* Process PARENT, with so many mappings. */
+static void make_parent(struct process_fixture *f, unsigned n)
+{
+	AUTO(mem_freep) char *folder = mem_printf("%s/%u", f->dir, PARENT);
+	AUTO(mem_freep) char *stat = mem_printf("%s/stat", folder);
+	AUTO(buf_done) struct buf text = { 0 };
+
+	assert_int_equal(mkdir(folder, 0700), 0);
+	buf_printf(&text, "%u (parent) S 1 1 1 0 -1 64 0 0 0 0 0 0 0 0 20 0 1 0 %u 0 0\n", PARENT, STARTED);
+	test_file_write(stat, text.p, text.size);
+	write_maps(f, n);
+}
+
+static void sample_of(struct process_fixture *f, uint32_t pid, uint64_t start_ticks)
+{
+	processes_event(f->processes, &(struct sampler_event){ .kind = SAMPLER_NEW,
+							       .pid = pid,
+							       .start_ticks = start_ticks,
+							       .time_ns = clock_mono_ns(),
+							       .parent = pid == PARENT ? 1 : PARENT,
+							       .is_fork = pid != PARENT });
+}
+
+static size_t n_maps_of_all(struct process_fixture *f)
+{
+	struct processes_stats st;
+
+	processes_stats(f->processes, &st);
+	return st.n_maps;
+}
+
+static void a_process_that_gives_mappings_back_holds_no_memory_for_them(void **state)
+{
+	struct process_fixture *f = *state;
+	const struct process *of;
+
+	clock_test_freeze(1000);
+	make_parent(f, 100000);
+	sample_of(f, PARENT, STARTED);
+	of = processes_find(f->processes, PARENT, STARTED);
+	assert_int_equal(of->n_maps, 100000);
+	write_maps(f, 2);
+	clock_test_advance(1000);
+	sample_of(f, PARENT, STARTED);
+	assert_ptr_equal(processes_find(f->processes, PARENT, STARTED), of);
+	assert_int_equal(of->n_maps, 2);
+	assert_true(of->room_maps < 1000);
+	clock_test_thaw();
+}
+
+/* ---- processes that have ended ---- */
+
+static void an_ended_child_has_the_mappings_of_its_parent(void **state)
+{
+	struct process_fixture *f = *state;
+	const struct process *child;
+
+	make_parent(f, 3);
+	sample_of(f, PARENT, STARTED);
+	sample_of(f, CHILD, STARTED + 1);
+	child = processes_find(f->processes, CHILD, STARTED + 1);
+	assert_non_null(child);
+	assert_true(child->has_ended);
+	assert_int_equal(child->n_maps, 3);
+	assert_string_equal(child->comm, "parent");
+	assert_int_equal(n_maps_of_all(f), 6);
+}
+
+/* Some megabytes for each child would be as many as the process has children. */
+static void mappings_of_ended_children_are_limited_as_those_of_others(void **state)
+{
+	struct process_fixture *f = *state;
+	const unsigned n = 100000;
+
+	make_parent(f, n);
+	sample_of(f, PARENT, STARTED);
+	assert_int_equal(n_maps_of_all(f), n);
+	for (unsigned i = 0; i < 5; i++)
+		sample_of(f, CHILD + i, STARTED + 1);
+	assert_true(processes_find(f->processes, CHILD, STARTED + 1)->has_ended);
+	assert_true(n_maps_of_all(f) <= MAPS_SHARED / 2);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define UNIT(fn) cmocka_unit_test_setup_teardown(fn, process_setup, process_teardown)
+		UNIT(a_process_that_gives_mappings_back_holds_no_memory_for_them),
+		UNIT(an_ended_child_has_the_mappings_of_its_parent),
+		UNIT(mappings_of_ended_children_are_limited_as_those_of_others),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
