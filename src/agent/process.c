@@ -238,7 +238,8 @@ static bool is_asked_for(const struct processes *p, const struct process *of)
 void process_label(struct processes *p, struct process *of)
 {
 	AUTO(buf_done) struct buf cgroup = { 0 };
-	char path[PATH_MAX], exe[PATH_MAX];
+	char path[PATH_MAX], link[PATH_MAX];
+	struct str exe = STR("");
 	ssize_t n = -1;
 
 	if (!of->is_kernel) {
@@ -246,9 +247,11 @@ void process_label(struct processes *p, struct process *of)
 		read_proc(p, of->has_ended ? of->parent : of->pid, "cgroup", CGROUP_MAX, &cgroup);
 		snprintf(path, sizeof(path), "%s/%u/exe", p->o.proc, of->has_ended ? of->parent : of->pid);
 		if (!of->has_ended || of->is_fork)
-			n = readlink(path, exe, sizeof(exe));
-		else if (of->n_maps && of->maps[0].file)
-			n = snprintf(exe, sizeof(exe), "%s", of->maps[0].file->path);
+			n = readlink(path, link, sizeof(link));
+		if (n > 0)
+			exe = (struct str){ link, (size_t)n };
+		else if (of->has_ended && !of->is_fork && of->n_maps && of->maps[0].file)
+			exe = str_of(of->maps[0].file->path);
 	}
 	of->is_labelled = true;
 	of->label_round = label_maker_round(p->labels);
@@ -257,7 +260,7 @@ void process_label(struct processes *p, struct process *of)
 		      label_maker_get(
 			      p->labels,
 			      &(struct label_facts){ .comm = str_of(of->comm),
-						     .exe = { exe, n > 0 ? (size_t)n : 0 },
+						     .exe = exe,
 						     .cgroup = cgroup.size ? buf_str(&cgroup) : STR(""),
 						     .pid = of->pid,
 						     .is_kernel = of->is_kernel },
@@ -332,11 +335,17 @@ struct process *process_get(struct processes *p, uint32_t pid)
 	return process_at(p, pid);
 }
 
+/* 0: not known. */
+static bool is_of_start(const struct process *of, uint64_t start_ticks)
+{
+	return !start_ticks || !of->start_ticks || of->start_ticks == start_ticks;
+}
+
 static void process_changed(struct processes *p, const struct sampler_event *e)
 {
 	struct process *of = process_at(p, e->pid);
 
-	if (of && e->start_ticks && of->start_ticks && of->start_ticks != e->start_ticks) {
+	if (of && !is_of_start(of, e->start_ticks)) {
 		drop_process(p, of);
 		of = NULL;
 	}
@@ -397,7 +406,8 @@ void processes_event(struct processes *p, const struct sampler_event *e)
 		break;
 	case SAMPLER_EXIT:
 		of = process_at(p, e->pid);
-		if (of)
+		/* The number may belong to another one by now. */
+		if (of && is_of_start(of, e->start_ticks))
 			of->ended_ms = clock_mono_ms();
 		break;
 	case SAMPLER_WANTED:
@@ -410,9 +420,7 @@ struct process *processes_find(struct processes *p, uint32_t pid, uint64_t start
 {
 	struct process *of = process_at(p, pid);
 
-	if (of && start_ticks && of->start_ticks && of->start_ticks != start_ticks)
-		return NULL;
-	if (!of)
+	if (!of || !is_of_start(of, start_ticks))
 		return NULL;
 	of->used_ms = clock_mono_ms();
 	/* The sets were made anew since. */

@@ -4,8 +4,11 @@
  */
 #include "test.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "agent/process.h"
 #include "sampler_mem.h"
@@ -13,6 +16,7 @@
 #define PARENT  100u
 #define CHILD   101u
 #define STARTED 500u
+#define LONG    6000u /* more than PATH_MAX: a folder may be deeper, and maps shows it */
 
 /* ---- the parser, and the kernel's records ---- */
 
@@ -77,7 +81,7 @@ static int process_setup(void **state)
 					 .drop = drop_nothing,
 					 .head = give_head,
 					 .table = give_table };
-	const struct label_options labels = { 0 };
+	const struct label_options labels = { .exe = true };
 	struct processes_options o = { .proc = f->dir, .recent = (struct recent *)&recorded };
 	struct err err = { 0 };
 
@@ -200,6 +204,56 @@ static void mappings_of_ended_children_are_limited_as_those_of_others(void **sta
 	assert_true(n_maps_of_all(f) <= MAPS_SHARED / 2);
 }
 
+/* Another process has it mapped by a path that is longer than any that can be opened. */
+static void the_program_of_an_ended_process_has_its_name(void **state)
+{
+	struct process_fixture *f = *state;
+	AUTO(mem_freep) char *program = mem_printf("%s/program", f->dir);
+	AUTO(buf_done) struct buf path = { 0 };
+	const struct agent_labels *labels;
+	struct mapped_file *file;
+	struct err err = { 0 };
+	struct stat st;
+	int fd;
+
+	test_file_write(program, "#", 1);
+	fd = open(program, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(fstat(fd, &st), 0);
+	while (path.size < LONG)
+		buf_add_str(&path, STR("/deeper"));
+	buf_add_str(&path, STR("/known"));
+	assert_done(files_get(f->files, fd, buf_cstr(&path), &file, &err));
+	while (!files_idle(f->files))
+		files_poll(f->files);
+	recorded.has_exec = true;
+	recorded.n_maps = 1;
+	recorded.maps[0].line = (struct maps_line){
+		.start = 0x400000, .limit = 0x401000, .inode = st.st_ino, .exec = true
+	};
+	recorded.maps[0].line.path.size = strlen(program);
+	buf_add(&recorded.paths, program, strlen(program));
+	sample_of(f, CHILD, STARTED);
+	assert_ptr_equal(processes_find(f->processes, CHILD, STARTED)->maps[0].file, file);
+	labels = label_maker_set(f->labels, processes_find(f->processes, CHILD, STARTED)->labels);
+	assert_true(str_eq(agent_labels_get(labels, STR("exe")), STR("known")));
+	files_unref(f->files, file);
+}
+
+/* The kernel reports the end of a process some time after its number is free. */
+static void the_end_of_another_process_of_that_number_is_not_its_own(void **state)
+{
+	struct process_fixture *f = *state;
+	struct sampler_event end = { .kind = SAMPLER_EXIT, .pid = PARENT, .start_ticks = STARTED - 1 };
+
+	make_parent(f, 1);
+	sample_of(f, PARENT, STARTED);
+	processes_event(f->processes, &end);
+	assert_int_equal(processes_find(f->processes, PARENT, STARTED)->ended_ms, 0);
+	end.start_ticks = STARTED;
+	processes_event(f->processes, &end);
+	assert_int_not_equal(processes_find(f->processes, PARENT, STARTED)->ended_ms, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -207,6 +261,8 @@ int main(void)
 		UNIT(a_process_that_gives_mappings_back_holds_no_memory_for_them),
 		UNIT(an_ended_child_has_the_mappings_of_its_parent),
 		UNIT(mappings_of_ended_children_are_limited_as_those_of_others),
+		UNIT(the_program_of_an_ended_process_has_its_name),
+		UNIT(the_end_of_another_process_of_that_number_is_not_its_own),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
