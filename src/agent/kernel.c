@@ -39,6 +39,7 @@ struct kernel_names {
 	size_t n, room;
 	struct buf names;
 	bool hidden, missing, was_outside, has_missed;
+	bool has_failed; /* the file could not be read the last time */
 	uint64_t modules_hash;
 	int64_t read_ms;
 };
@@ -155,21 +156,22 @@ size_t kernel_names_load(struct kernel_names *k, struct str text)
 	return k->n;
 }
 
-static void kernel_read_file(struct kernel_names *k)
+/* Fill @k, which is empty. false: the file cannot be read, or not to its end. */
+static bool kernel_read_lines(struct kernel_names *k)
 {
 	AUTO(fd_close) int fd = open(k->path, O_RDONLY | O_CLOEXEC);
 	AUTO(mem_freep) char *text = mem_alloc(CHUNK);
 	uint64_t total = 0;
 	size_t held = 0;
-	bool zeros = false;
+	bool zeros = false, whole = fd >= 0;
 
-	kernel_clear(k);
 	while (fd >= 0 && total < KERNEL_MAX_BYTES) {
 		ssize_t got = read(fd, text + held, CHUNK - held);
 		size_t used;
 
 		if (got < 0 && errno == EINTR)
 			continue;
+		whole = got >= 0;
 		if (got <= 0)
 			break;
 		held += (size_t)got;
@@ -182,6 +184,28 @@ static void kernel_read_file(struct kernel_names *k)
 		memmove(text, text + used, held);
 	}
 	kernel_pack(k, zeros);
+	return whole;
+}
+
+/*
+ * Names from before stay if there are no new ones for want of a descriptor or memory: without them the kernel had none for
+ * the rest of the run, and with a part of them the wrong ones.
+ */
+static bool kernel_read_file(struct kernel_names *k)
+{
+	struct kernel_names fresh = { .path = k->path, .modules_hash = k->modules_hash };
+
+	if (kernel_read_lines(&fresh)) {
+		free(k->list);
+		buf_done(&k->names);
+		*k = fresh;
+		return true;
+	}
+	free(fresh.list);
+	buf_done(&fresh.names);
+	k->missing = !k->n;
+	k->has_failed = true;
+	return false;
 }
 
 static uint64_t kernel_modules_hash(void)
@@ -261,17 +285,18 @@ bool kernel_names_refresh(struct kernel_names *k)
 {
 	int64_t now_ms = clock_mono_ms();
 	uint64_t hash;
+	bool done;
 
 	if (now_ms - k->read_ms < REFRESH_MS)
 		return false;
 	hash = kernel_modules_hash();
-	if (hash == k->modules_hash && !k->has_missed &&
+	if (hash == k->modules_hash && !k->has_missed && !k->has_failed &&
 	    (!k->was_outside || now_ms - k->read_ms < OUTSIDE_MS))
 		return false;
 	k->modules_hash = hash;
-	kernel_read_file(k);
+	done = kernel_read_file(k);
 	k->read_ms = now_ms;
-	return true;
+	return done;
 }
 
 size_t kernel_names_size(const struct kernel_names *k, size_t *ret_n)

@@ -31,7 +31,10 @@ enum kernel_state kernel_names_state(const struct kernel_names *k,
 				     uint64_t *ret_text); /* the address of _text; 0: not known */
 /* The function at @addr. false: not known. */
 bool kernel_names_at(struct kernel_names *k, uint64_t addr, struct kernel_symbol *ret);
-/* Read the file again if modules or BPF programs have changed, as far as that shows; at most once a minute. true: it was. */
+/*
+ * Read the file again if modules or BPF programs have changed, as far as that shows, or if it could not be read; at most once
+ * a minute. true: it was. If it cannot be read, the names stay.
+ */
 bool kernel_names_refresh(struct kernel_names *k);
 size_t kernel_names_size(const struct kernel_names *k, size_t *ret_n); /* bytes of memory; functions */
 /* Use this text in place of a file: for tests. Returns the number of functions. */

@@ -4,6 +4,10 @@
  */
 #include "test.h"
 
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "agent/kernel.h"
 
 static const char usual[] = "0000000000000000 A fixed_percpu_data\n"
@@ -94,6 +98,44 @@ static void the_names_of_a_kernel_take_four_megabytes(void **state)
 	kernel_names_free(k);
 }
 
+/* As for a moment without a descriptor, or without memory for the kernel's text. */
+static void names_stay_while_the_file_cannot_be_read(void **state)
+{
+	static const char other[] = "ffffffff81000000 T _text\nffffffff81001000 T other\n"
+				    "ffffffff82000000 T _etext\n";
+	char dir[TEST_PATH_SIZE];
+	struct kernel_names *k;
+	char *path;
+
+	test_dir_make(dir);
+	path = mem_printf("%s/kallsyms", dir);
+	test_file_write(path, usual, sizeof(usual) - 1);
+	clock_test_freeze(1000);
+	k = kernel_names_new(path);
+	assert_string_equal(name_at(k, 0xffffffff81001000), "global||ffffffff81001000");
+	assert_string_equal(name_at(k, 0xffffffffc0212010), "-"); /* so the file is to be read again */
+	assert_int_equal(unlink(path), 0);
+	clock_test_advance(60000);
+	assert_false(kernel_names_refresh(k));
+	assert_string_equal(name_at(k, 0xffffffff81001000), "global||ffffffff81001000");
+	/* Reading it fails: a folder can be opened. */
+	assert_int_equal(mkdir(path, 0700), 0);
+	clock_test_advance(60000);
+	assert_false(kernel_names_refresh(k));
+	assert_string_equal(name_at(k, 0xffffffff81001000), "global||ffffffff81001000");
+	assert_int_equal(rmdir(path), 0);
+	test_file_write(path, other, sizeof(other) - 1);
+	clock_test_advance(60000);
+	assert_true(kernel_names_refresh(k));
+	assert_string_equal(name_at(k, 0xffffffff81001000), "other||ffffffff81001000");
+	clock_test_advance(60000);
+	assert_false(kernel_names_refresh(k));
+	kernel_names_free(k);
+	clock_test_thaw();
+	free(path);
+	test_dir_remove(dir);
+}
+
 static void this_machine_does_not_fail(void **state)
 {
 	struct kernel_names *k = kernel_names_new(NULL);
@@ -115,6 +157,7 @@ int main(void)
 		cmocka_unit_test(modules_and_bpf_programs_have_their_module),
 		cmocka_unit_test(hidden_addresses_are_a_state_and_no_end),
 		cmocka_unit_test(the_names_of_a_kernel_take_four_megabytes),
+		cmocka_unit_test(names_stay_while_the_file_cannot_be_read),
 		cmocka_unit_test(this_machine_does_not_fail),
 	};
 
