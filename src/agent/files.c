@@ -56,7 +56,7 @@ struct files {
 	pthread_cond_t more;
 	/* under the lock */
 	struct file_job *heads, **last_head, *tables, *done, **last_done;
-	size_t n_waiting;
+	size_t n_heads, n_tables_waiting; /* jobs, until their results are delivered */
 	bool stop;
 	int64_t cpu_ns;
 	struct parser_stats parsing;
@@ -161,10 +161,26 @@ static void *files_reader(void *arg)
 	return NULL;
 }
 
+/* Under the lock. The largest table is built last anyway. NULL: the reader has taken all of them. */
+static struct file_job *cut_largest_table(struct files *f)
+{
+	struct file_job **at = &f->tables, *j;
+
+	for (struct file_job **i = at; *i; i = &(*i)->next)
+		if ((*i)->size > (*at)->size)
+			at = i;
+	j = *at;
+	if (!j)
+		return NULL;
+	*at = j->next;
+	f->n_tables_waiting--;
+	return j;
+}
+
 /* Takes @fd. */
 static void submit_job(struct files *f, struct mapped_file *file, int fd, bool is_head)
 {
-	struct file_job *j = NEW(struct file_job);
+	struct file_job *j = NEW(struct file_job), *dropped = NULL;
 
 	j->file = file;
 	j->fd = fd;
@@ -180,10 +196,20 @@ static void submit_job(struct files *f, struct mapped_file *file, int fd, bool i
 	} else {
 		j->next = f->tables;
 		f->tables = j;
+		file->wants_table = true;
+		if (f->n_tables_waiting >= FILES_MAX_OPEN)
+			dropped = cut_largest_table(f);
 	}
-	f->n_waiting++;
+	f->n_heads += is_head;
+	f->n_tables_waiting += !is_head;
 	pthread_cond_signal(&f->more);
 	pthread_mutex_unlock(&f->lock);
+	/* The sampler asks for it again when it is sampled. */
+	if (dropped) {
+		dropped->file->wants_table = false;
+		files_unref(f, dropped->file);
+		job_free(dropped);
+	}
 }
 
 /* ---- the list ---- */
@@ -281,7 +307,7 @@ int files_get(struct files *f, int taken, const char *path, struct mapped_file *
 		*ret = ref_file(f, file);
 		return 0;
 	}
-	if (f->n_waiting >= FILES_MAX_OPEN)
+	if (f->n_heads >= FILES_MAX_OPEN)
 		return FILES_BUSY;
 	if (add_mapped_file(f, &key, path, &file, err) < 0)
 		return -1;
@@ -304,12 +330,10 @@ void files_unref(struct files *f, struct mapped_file *file)
 
 void files_want_table(struct files *f, struct mapped_file *file, int fd)
 {
-	if (file->state == FILE_KNOWN && !file->wants_table && f->n_waiting < FILES_MAX_OPEN) {
-		file->wants_table = true;
+	if (file->state == FILE_KNOWN && !file->wants_table)
 		submit_job(f, file, fd, false);
-	} else {
+	else
 		fd_close(&fd);
-	}
 }
 
 /* ---- the vDSO ---- */
@@ -371,10 +395,8 @@ static void deliver_head(struct files *f, struct file_job *j)
 	memcpy(file->why, j->result.why, sizeof(file->why));
 	f->n_refused += file->state == FILE_REFUSED;
 	f->h.head(f->h.arg, file);
-	if (file->state == FILE_KNOWN && file->is_64) {
-		file->wants_table = true;
+	if (file->state == FILE_KNOWN && file->is_64)
 		submit_job(f, file, TAKE_FD(j->fd), false);
-	}
 }
 
 static void deliver_table(struct files *f, struct file_job *j)
@@ -402,8 +424,10 @@ void files_poll(struct files *f)
 	list = f->done;
 	f->done = NULL;
 	f->last_done = &f->done;
-	for (const struct file_job *j = list; j; j = j->next)
-		f->n_waiting--;
+	for (const struct file_job *j = list; j; j = j->next) {
+		f->n_heads -= j->is_head;
+		f->n_tables_waiting -= !j->is_head;
+	}
 	pthread_mutex_unlock(&f->lock);
 	while (list) {
 		struct file_job *j = list;
@@ -443,7 +467,7 @@ void files_stats(struct files *f, struct files_stats *ret)
 {
 	pthread_mutex_lock(&f->lock);
 	*ret = (struct files_stats){ .n_files = f->n_files,
-				     .n_waiting = f->n_waiting,
+				     .n_waiting = f->n_heads + f->n_tables_waiting,
 				     .n_refused = f->n_refused,
 				     .n_tables = f->n_tables,
 				     .n_rows_bytes = f->n_table_bytes,

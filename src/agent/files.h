@@ -13,7 +13,7 @@
 
 struct python_image;
 
-#define FILES_MAX_OPEN 256u   /* files that wait to be read: each has a descriptor */
+#define FILES_MAX_OPEN 256u   /* heads that wait to be read, and as many tables: each has a descriptor */
 #define FILES_MAX      12000u /* below the limit of the sampler */
 #define FILES_MAX_SIZE ((uint64_t)8 << 30)
 
@@ -69,7 +69,8 @@ void files_free(struct files *f); /* ends the thread; takes NULL */
 
 /*
  * The file that is open as @fd, which is taken. A new one is read: its head soon, its table in turn, small files first.
- * *ret has a reference more. FILES_BUSY: too many wait, ask again later; FILES_NO_FILE: not a regular file.
+ * *ret has a reference more. FILES_BUSY: too many heads wait, ask again later; FILES_NO_FILE: not a regular file. If too many
+ * tables wait, that of the largest file is left out: it is not built until files_want_table() is called.
  */
 enum { FILES_BUSY = 1, FILES_NO_FILE = 2 };
 int files_get(struct files *f, int fd, const char *path, struct mapped_file **ret, struct err *err);

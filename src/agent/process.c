@@ -372,6 +372,9 @@ static void table_wanted(struct processes *p, const struct sampler_event *e)
 
 		if (!f || f->number != e->file)
 			continue;
+		/* It is on its way: opening the file reads the mappings of a process again. */
+		if (f->wants_table)
+			return;
 		fd = processes_open_file(p, f, &pid);
 		if (fd >= 0)
 			files_want_table(p->files, f, fd);

@@ -33,7 +33,7 @@ struct noted_job {
 
 /* The reader's thread writes it between `begun` and `go`, or while the test waits in poll_until_idle(). */
 static struct {
-	bool gated;
+	bool gated, gated_tables;
 	sem_t begun, go;
 	struct noted_job jobs[MAX_NOTED];
 	atomic_size_t n_jobs;
@@ -55,7 +55,7 @@ void parser_run(struct parser *p, const struct parser_job *job, struct parser_re
 			abort();
 	}
 	atomic_store(&script.n_jobs, n + 1);
-	if (script.gated) {
+	if (script.gated || (script.gated_tables && job->kind == PARSER_TABLE)) {
 		sem_post(&script.begun);
 		sem_wait(&script.go);
 	}
@@ -69,7 +69,7 @@ void parser_run(struct parser *p, const struct parser_job *job, struct parser_re
 
 void parser_stop(struct parser *p)
 {
-	script.gated = false;
+	script.gated = script.gated_tables = false;
 	sem_post(&script.go);
 }
 
@@ -404,6 +404,51 @@ static void too_many_that_wait_are_busy(void **state)
 	assert_int_equal(f->n_heads, FILES_MAX_OPEN + 1);
 }
 
+static void poll_until_heads(struct files_fixture *f, unsigned n)
+{
+	while (f->n_heads < n) {
+		struct pollfd p = { .fd = files_fd(f->files), .events = POLLIN };
+
+		assert_int_equal(poll(&p, 1, 20000), 1);
+		files_poll(f->files);
+	}
+}
+
+/*
+ * Tables of strangers may take minutes, and a process that has a new file is not known until its head is read. Of too many
+ * tables that of the largest file is left out, until it is asked for.
+ */
+static void tables_that_wait_keep_no_new_file_out(void **state)
+{
+	struct files_fixture *f = *state;
+	struct mapped_file *large, *small;
+	int fd = file_of_size(20);
+
+	script.gated_tables = true;
+	for (unsigned i = 0; i < FILES_MAX_OPEN; i++)
+		get_file(f, file_of_size(10));
+	poll_until_heads(f, FILES_MAX_OPEN);
+	sem_wait(&script.begun); /* the reader has one of the tables */
+	assert_int_equal(stats_of(f).n_waiting, FILES_MAX_OPEN);
+	large = get_file(f, same_again(fd));
+	small = get_file(f, file_of_size(15));
+	sem_post(&script.go);
+	poll_until_heads(f, FILES_MAX_OPEN + 2);
+	assert_int_equal(stats_of(f).n_waiting, FILES_MAX_OPEN);
+	assert_true(small->wants_table);
+	assert_false(large->wants_table);
+	assert_int_equal(large->n_refs, 1);
+	script.gated_tables = false;
+	sem_post(&script.go);
+	poll_until_idle(f);
+	assert_int_equal(f->n_tables, FILES_MAX_OPEN + 1);
+	assert_true(small->has_table);
+	assert_false(large->has_table);
+	files_want_table(f->files, large, fd);
+	poll_until_idle(f);
+	assert_true(large->has_table);
+}
+
 /* After a second of the processor the reader steps back. */
 static void the_reader_steps_back_after_its_burst(void **state)
 {
@@ -620,6 +665,7 @@ int main(void)
 		UNIT(without_a_number_there_is_no_file),
 		UNIT(heads_are_read_before_tables_and_small_tables_first),
 		UNIT(too_many_that_wait_are_busy),
+		UNIT(tables_that_wait_keep_no_new_file_out),
 		UNIT(the_reader_steps_back_after_its_burst),
 		UNIT(a_refused_file_says_why_and_has_no_table),
 		UNIT(a_32_bit_program_has_no_table),
