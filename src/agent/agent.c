@@ -40,6 +40,7 @@ struct agent {
 	struct label_maker *labels;
 	struct window *window;
 	struct mapped_file *by_number[SAMPLER_MAX_FILES];
+	size_t next_again; /* of them: where the search for one to be read again goes on */
 	int64_t start_ms, window_ms, tick_ms, asleep_ms; /* monotonic */
 	int64_t wall_start_ms, window_wall_ns;
 	char confined[CONFINED_SIZE], recent_lacks[CONFINED_SIZE];
@@ -307,6 +308,24 @@ static void close_window(struct agent *a)
 	label_maker_renew(a->labels);
 }
 
+/* One file at a time: there may be no parser yet. */
+static void read_file_again(struct agent *a)
+{
+	for (size_t i = 0; i < SAMPLER_MAX_FILES && files_has_unread(a->files); i++) {
+		struct mapped_file *f = a->by_number[a->next_again];
+		uint32_t pid;
+		int fd;
+
+		a->next_again = (a->next_again + 1) % SAMPLER_MAX_FILES;
+		if (!f || !f->is_unread)
+			continue;
+		fd = processes_open_file(a->processes, f, &pid);
+		if (fd >= 0)
+			files_read_again(a->files, f, fd);
+		return;
+	}
+}
+
 /* @closes: the window ends in this turn, which adds the time of sleeping threads itself. */
 static void run_tick(struct agent *a, bool closes)
 {
@@ -321,6 +340,7 @@ static void run_tick(struct agent *a, bool closes)
 	if (now_ms - a->tick_ms < TICK_MS)
 		return;
 	a->tick_ms = now_ms;
+	read_file_again(a);
 	if (a->o.tick)
 		a->o.tick(a->o.arg);
 }

@@ -47,7 +47,7 @@ struct files {
 	struct parser *parser;
 	struct mapped_file *buckets[BUCKETS];
 	struct mapped_file *vdso;
-	size_t n_files, n_unused, n_refused;
+	size_t n_files, n_unused, n_refused, n_unread;
 	uint64_t n_tables, n_table_bytes, n_failed;
 	int event;
 	pthread_t thread;
@@ -243,6 +243,7 @@ static void forget_file(struct files *f, struct mapped_file *file)
 	f->n_files--;
 	f->n_unused--;
 	f->n_refused -= file->state == FILE_REFUSED;
+	f->n_unread -= file->is_unread;
 	mapped_file_free(file);
 }
 
@@ -336,6 +337,22 @@ void files_want_table(struct files *f, struct mapped_file *file, int fd)
 		fd_close(&fd);
 }
 
+void files_read_again(struct files *f, struct mapped_file *file, int fd)
+{
+	if (file->is_unread && f->n_heads < FILES_MAX_OPEN) {
+		file->is_unread = false;
+		f->n_unread--;
+		submit_job(f, file, fd, true);
+	} else {
+		fd_close(&fd);
+	}
+}
+
+bool files_has_unread(const struct files *f)
+{
+	return f->n_unread;
+}
+
 /* ---- the vDSO ---- */
 
 /* Its image is in our own memory; its size follows from its section headers, which are at its end. */
@@ -384,6 +401,10 @@ static void deliver_head(struct files *f, struct file_job *j)
 	struct mapped_file *file = j->file;
 	const struct file_head *head = &j->result.head;
 
+	f->n_refused -= file->state == FILE_REFUSED;
+	file->is_again = file->state == FILE_REFUSED;
+	file->is_unread = j->result.is_unread;
+	f->n_unread += file->is_unread;
 	file->state = j->result.why[0] ? FILE_REFUSED : FILE_KNOWN;
 	file->id = head->id;
 	file->id_kind = head->id_kind;
@@ -404,6 +425,9 @@ static void deliver_table(struct files *f, struct file_job *j)
 	struct mapped_file *file = j->file;
 
 	file->wants_table = false;
+	/* The sampler asks for it again when it is sampled. */
+	if (j->result.is_unread)
+		return;
 	file->has_table = j->result.table.size != 0;
 	f->n_tables += file->has_table;
 	f->n_failed += !file->has_table;

@@ -38,6 +38,8 @@ struct mapped_file {
 	unsigned n_refs; /* processes that have it mapped, and jobs */
 	enum file_state state;
 	bool wants_table, has_table, is_64, is_stripped;
+	bool is_unread; /* FILE_REFUSED, since there was no parser: see files_read_again() */
+	bool is_again;  /* its head was read again: processes were given to the sampler without it */
 	struct build_id id;
 	enum build_id_kind id_kind;
 	struct file_segment segments[FILES_MAX_SEGMENTS];
@@ -80,6 +82,9 @@ void files_ref(struct files *f, struct mapped_file *file);   /* one that has ref
 void files_unref(struct files *f, struct mapped_file *file); /* takes NULL */
 /* Build the table of a file again, from @fd, which is taken. */
 void files_want_table(struct files *f, struct mapped_file *file, int fd);
+/* Read the head of a file again that could not be read for want of a parser, from @fd, which is taken. */
+void files_read_again(struct files *f, struct mapped_file *file, int fd);
+bool files_has_unread(const struct files *f); /* there are such files */
 /* Deliver the results of the reader. */
 void files_poll(struct files *f);
 int files_fd(const struct files *f); /* is readable when there is something to deliver */

@@ -477,6 +477,9 @@ void parser_run(struct parser *p, const struct parser_job *job, struct parser_re
 	ret->why[0] = '\0';
 	if (p->worker < 0 && !renew_parser(p, wall_ms, &status)) {
 		snprintf(ret->why, sizeof(ret->why), "no process can be started that parses it");
+		ret->is_unread = true;
+		p->stats.n_failed++;
+		memcpy(p->stats.why, ret->why, sizeof(p->stats.why));
 		return;
 	}
 	until_ms = clock_mono_ms() + wall_ms;

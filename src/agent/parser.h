@@ -34,6 +34,7 @@ struct parser_result {
 	struct buf table;            /* of PARSER_TABLE; sound, as unwind_table_open() has it */
 	int64_t cpu_ns;              /* of the parser's process */
 	char why[PARSER_WHY_SIZE];   /* why there is no result; "": there is */
+	bool is_unread;              /* there was no parser: that says nothing of the file */
 };
 
 struct parser;
@@ -46,7 +47,7 @@ void parser_run(struct parser *p, const struct parser_job *job, struct parser_re
 void parser_stop(struct parser *p);
 
 struct parser_stats {
-	uint64_t n_failed;           /* parsers that crashed, or were ended */
+	uint64_t n_failed;           /* parsers that crashed, were ended, or could not be started */
 	char why[PARSER_WHY_SIZE];   /* the last one; "": none */
 	char lacks[PARSER_WHY_SIZE]; /* a wall that this kernel does not have; "": none */
 	int64_t cpu_ns;              /* of all of them */

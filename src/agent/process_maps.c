@@ -220,11 +220,37 @@ void process_give(struct processes *p, struct process *of)
 	}
 }
 
+static bool has_mapped(const struct process *of, const struct mapped_file *f)
+{
+	for (size_t i = 0; i < of->n_maps; i++)
+		if (of->maps[i].file == f)
+			return true;
+	return false;
+}
+
+/* They did not wait for it this time. */
+static void give_again(struct processes *p, const struct mapped_file *f)
+{
+	struct bytes ignored;
+	void *value;
+
+	map_each (&p->by_pid, it, &ignored, &value) {
+		struct process *of = value;
+
+		if (f->state == FILE_KNOWN && of->is_set && !of->n_unread && has_mapped(of, f))
+			process_give(p, of);
+	}
+}
+
 void processes_file_known(struct processes *p, struct mapped_file *f)
 {
 	struct bytes ignored;
 	void *value;
 
+	if (f->is_again) {
+		give_again(p, f);
+		return;
+	}
 	map_each (&p->by_pid, it, &ignored, &value) {
 		struct process *of = value;
 		unsigned before = of->n_unread;

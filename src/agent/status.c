@@ -90,7 +90,8 @@ STATUS_FAMILY(family_tables, "lode_agent_tables_total", "Tables of unwind rows t
 STATUS_FAMILY(family_tables_failed, "lode_agent_tables_failed_total", "Files without unwind rows.",
 	      METRIC_COUNTER);
 STATUS_FAMILY(family_parsers_failed, "lode_agent_parsers_failed_total",
-	      "Processes that parse files that crashed, or took too long.", METRIC_COUNTER);
+	      "Processes that parse files that crashed, took too long, or could not be started.",
+	      METRIC_COUNTER);
 STATUS_FAMILY(family_table_bytes, "lode_agent_table_bytes", "Bytes of tables of unwind rows.", METRIC_GAUGE);
 STATUS_FAMILY(family_tables_shared, "lode_agent_tables_shared",
 	      "Files whose table is kept once with an equal one of another file.", METRIC_GAUGE);

@@ -121,6 +121,30 @@ def test_files_are_parsed_by_a_process_without_rights(can_sample, tmp_path, runn
         assert "failed 1 times; the last time: its parser was ended by signal 11" in shown
 
 
+@pytest.mark.slow
+def test_a_file_without_a_parser_is_read_later(can_sample, tmp_path, running):  # noqa: F811
+    """No process can be started for a while; a program that runs then, and runs on, is known afterwards."""
+    program = compiled(tmp_path, "later", CHAIN)
+    with Server() as server:
+        running("--to", server.url, "--window", "1", "-F", "99", "--relabel", "keep comm=later")
+        until(lambda: state_of(tmp_path).get("parser_pid"), "the parser")
+        parser = state_of(tmp_path)["parser_pid"]
+        starter = int(next(x for x in pathlib.Path(f"/proc/{parser}/status").read_text().splitlines() if x.startswith("PPid:")).split()[1])
+        os.kill(starter, signal.SIGSTOP)
+        try:
+            os.kill(parser, signal.SIGKILL)
+            load = subprocess.Popen([program, "60000"])
+            until(lambda: server.got and state_of(tmp_path)["parsers_failed"] >= 2, "samples of the program, and failures to read its files")
+            assert not any(b"/later" in p for _, p in server.got)
+        finally:
+            os.kill(starter, signal.SIGCONT)
+        try:
+            until(lambda: any(b"/later" in p for _, p in server.got), "the program's file")
+        finally:
+            load.kill()
+            load.wait()
+
+
 # Runs a program for which openat2() does not exist: systemd refuses it so for units with DynamicUser=, since a filter cannot see its flags.
 WITHOUT_OPENAT2 = """
 #include <errno.h>

@@ -39,7 +39,7 @@ static struct {
 	atomic_size_t n_jobs;
 	/* the result of the next ones */
 	const char *why;
-	bool is_32;
+	bool is_32, is_unread;
 	int64_t cpu_ns;
 } script;
 
@@ -61,6 +61,7 @@ void parser_run(struct parser *p, const struct parser_job *job, struct parser_re
 	}
 	ret->cpu_ns = script.cpu_ns;
 	ret->head.is_64 = !script.is_32;
+	ret->is_unread = script.is_unread;
 	if (script.why)
 		snprintf(ret->why, sizeof(ret->why), "%s", script.why);
 	else if (job->kind == PARSER_TABLE)
@@ -490,6 +491,46 @@ static void a_refused_file_says_why_and_has_no_table(void **state)
 	assert_int_equal(f->n_tables, 0);
 }
 
+static void a_file_without_a_parser_is_read_when_there_is_one(void **state)
+{
+	struct files_fixture *f = *state;
+	int fd = file_of_size(10);
+	struct mapped_file *file, *known = get_file(f, file_of_size(11));
+
+	poll_until_idle(f);
+	script.is_unread = true;
+	script.why = "no process can be started";
+	file = get_file(f, same_again(fd));
+	files_read_again(f->files, file, same_again(fd)); /* it is on its way */
+	poll_until_idle(f);
+	assert_int_equal(file->state, FILE_REFUSED);
+	assert_true(file->is_unread);
+	assert_true(files_has_unread(f->files));
+	assert_false(file->is_again);
+	/* A table, too: it is asked for again. */
+	files_want_table(f->files, known, file_of_size(11));
+	poll_until_idle(f);
+	assert_int_equal(f->n_tables, 1);
+	assert_true(known->has_table);
+	files_read_again(f->files, file, same_again(fd));
+	poll_until_idle(f);
+	assert_true(file->is_unread);
+	assert_int_equal(stats_of(f).n_refused, 1);
+	script.is_unread = false;
+	script.why = NULL;
+	files_read_again(f->files, file, same_again(fd));
+	poll_until_idle(f);
+	assert_int_equal(file->state, FILE_KNOWN);
+	assert_true(file->is_again);
+	assert_false(files_has_unread(f->files));
+	assert_true(file->has_table);
+	assert_int_equal(stats_of(f).n_refused, 0);
+	assert_int_equal(f->n_heads, 4);
+	files_read_again(f->files, file, fd); /* it is known */
+	assert_true(files_idle(f->files));
+	assert_int_equal(file->n_refs, 1);
+}
+
 static void a_32_bit_program_has_no_table(void **state)
 {
 	struct files_fixture *f = *state;
@@ -668,6 +709,7 @@ int main(void)
 		UNIT(tables_that_wait_keep_no_new_file_out),
 		UNIT(the_reader_steps_back_after_its_burst),
 		UNIT(a_refused_file_says_why_and_has_no_table),
+		UNIT(a_file_without_a_parser_is_read_when_there_is_one),
 		UNIT(a_32_bit_program_has_no_table),
 		UNIT(a_table_is_made_again_on_demand),
 		UNIT(the_vdso_is_one_file_of_its_own),

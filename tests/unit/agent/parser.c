@@ -219,8 +219,11 @@ static void a_starter_that_is_late_costs_one_file(void **state)
 	wait_until_ended(pid);
 	parser_run(f->p, &job, &r);
 	assert_non_null(strstr(r.why, "no process can be started"));
+	assert_true(r.is_unread);
 	assert_int_equal(kill(starter, SIGCONT), 0);
-	assert_string_equal(run_kind(f, PARSER_HEAD).why, "");
+	r = run_kind(f, PARSER_HEAD);
+	assert_string_equal(r.why, "");
+	assert_false(r.is_unread);
 	pid = pid_of_parser(f);
 	for (unsigned i = 0; i < 100; i++) {
 		assert_string_equal(run_kind(f, PARSER_HEAD).why, "");

@@ -20,9 +20,18 @@
 
 /* ---- the parser, and the kernel's records ---- */
 
+static bool has_no_parser;
+
+/* Files have one segment of code, which is at their start. */
 void parser_run(struct parser *p, const struct parser_job *job, struct parser_result *ret)
 {
-	snprintf(ret->why, sizeof(ret->why), "not an ELF file");
+	ret->is_unread = has_no_parser;
+	if (has_no_parser || job->kind == PARSER_TABLE) {
+		snprintf(ret->why, sizeof(ret->why), "nothing");
+		return;
+	}
+	ret->head = (struct file_head){ .is_64 = true, .n_segments = 1 };
+	ret->head.segments[0] = (struct file_segment){ 0, 0, 0x1000 };
 }
 
 void parser_stop(struct parser *p)
@@ -109,28 +118,33 @@ static int process_teardown(void **state)
 	return 0;
 }
 
+static void write_proc(struct process_fixture *f, const char *name, struct str text)
+{
+	AUTO(mem_freep) char *path = mem_printf("%s/%u/%s", f->dir, PARENT, name);
+
+	test_file_write(path, text.p, text.size);
+}
+
 /* @n mappings of memory without a file. */
 static void write_maps(struct process_fixture *f, unsigned n)
 {
-	AUTO(mem_freep) char *maps = mem_printf("%s/%u/maps", f->dir, PARENT);
 	AUTO(buf_done) struct buf text = { 0 };
 
 	for (unsigned i = 0; i < n; i++)
 		buf_printf(&text, "%x-%x r-xp 00000000 00:00 0 \n", 0x100000 + i * 0x2000,
 			   0x101000 + i * 0x2000);
-	test_file_write(maps, text.p, text.size);
+	write_proc(f, "maps", buf_str(&text));
 }
 
 /* Process PARENT, with so many mappings. */
 static void make_parent(struct process_fixture *f, unsigned n)
 {
 	AUTO(mem_freep) char *folder = mem_printf("%s/%u", f->dir, PARENT);
-	AUTO(mem_freep) char *stat = mem_printf("%s/stat", folder);
 	AUTO(buf_done) struct buf text = { 0 };
 
 	assert_int_equal(mkdir(folder, 0700), 0);
 	buf_printf(&text, "%u (parent) S 1 1 1 0 -1 64 0 0 0 0 0 0 0 0 20 0 1 0 %u 0 0\n", PARENT, STARTED);
-	test_file_write(stat, text.p, text.size);
+	write_proc(f, "stat", buf_str(&text));
 	write_maps(f, n);
 }
 
@@ -169,6 +183,50 @@ static void a_process_that_gives_mappings_back_holds_no_memory_for_them(void **s
 	assert_int_equal(of->n_maps, 2);
 	assert_true(of->room_maps < 1000);
 	clock_test_thaw();
+}
+
+static void poll_until_read(struct process_fixture *f)
+{
+	while (!files_idle(f->files))
+		files_poll(f->files);
+}
+
+/* Also by those that have it mapped all the time. */
+static void a_file_that_is_read_again_is_known_to_its_processes(void **state)
+{
+	struct process_fixture *f = *state;
+	AUTO(mem_freep) char *program = mem_printf("%s/program", f->dir);
+	AUTO(buf_done) struct buf text = { 0 };
+	const struct sampler_process *set;
+	struct mapped_file *file;
+	struct stat st;
+	uint32_t pid;
+	int fd;
+
+	test_file_write(program, "#", 1);
+	assert_int_equal(stat(program, &st), 0);
+	make_parent(f, 0);
+	buf_printf(&text, "400000-401000 r-xp 00000000 00:00 %llu %s\n", (unsigned long long)st.st_ino,
+		   program);
+	write_proc(f, "maps", buf_str(&text));
+	has_no_parser = true;
+	sample_of(f, PARENT, STARTED);
+	poll_until_read(f);
+	has_no_parser = false;
+	set = sampler_process_get(f->sampler, PARENT);
+	assert_non_null(set);
+	assert_int_equal(set->mappings[0].file, SAMPLER_NO_FILE);
+	file = processes_find(f->processes, PARENT, STARTED)->maps[0].file;
+	assert_true(file->is_unread);
+	fd = processes_open_file(f->processes, file, &pid);
+	assert_true(fd >= 0);
+	assert_int_equal(pid, PARENT);
+	files_read_again(f->files, file, fd);
+	poll_until_read(f);
+	set = sampler_process_get(f->sampler, PARENT);
+	assert_int_equal(set->n_mappings, 1);
+	assert_int_equal(set->mappings[0].file, file->number);
+	assert_int_equal(set->mappings[0].bias, 0x400000);
 }
 
 /* ---- processes that have ended ---- */
@@ -223,8 +281,7 @@ static void the_program_of_an_ended_process_has_its_name(void **state)
 		buf_add_str(&path, STR("/deeper"));
 	buf_add_str(&path, STR("/known"));
 	assert_done(files_get(f->files, fd, buf_cstr(&path), &file, &err));
-	while (!files_idle(f->files))
-		files_poll(f->files);
+	poll_until_read(f);
 	recorded.has_exec = true;
 	recorded.n_maps = 1;
 	recorded.maps[0].line = (struct maps_line){
@@ -259,6 +316,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define UNIT(fn) cmocka_unit_test_setup_teardown(fn, process_setup, process_teardown)
 		UNIT(a_process_that_gives_mappings_back_holds_no_memory_for_them),
+		UNIT(a_file_that_is_read_again_is_known_to_its_processes),
 		UNIT(an_ended_child_has_the_mappings_of_its_parent),
 		UNIT(mappings_of_ended_children_are_limited_as_those_of_others),
 		UNIT(the_program_of_an_ended_process_has_its_name),
