@@ -116,7 +116,8 @@ static int bpf_sampler_poll(struct sampler *s, int timeout_ms, struct err *err)
 	int r;
 
 	if (clock_mono_ms() - b->cpus_checked_ms >= CPUS_CHECK_MS) {
-		if (follow_cpus(s, err))
+		/* The list may be unreadable for a moment, without a descriptor or memory. */
+		if (follow_cpus(s, err) && b->n_cpus == 0)
 			return -1;
 		sampler_pool_tidy(&b->tables);
 		sampler_pool_tidy(&b->mappings);

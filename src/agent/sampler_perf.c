@@ -340,7 +340,9 @@ static int perf_sampler_poll(struct sampler *s, int timeout_ms, struct err *err)
 	struct perf_sampler *p = s->impl;
 	struct epoll_event events[16];
 
-	if (clock_mono_ms() - p->cpus_checked_ms >= CPUS_CHECK_MS && follow_perf_cpus(s, err))
+	/* The list of processors may be unreadable for a moment, without a descriptor or memory. */
+	if (clock_mono_ms() - p->cpus_checked_ms >= CPUS_CHECK_MS && follow_perf_cpus(s, err) &&
+	    p->n_cpus == 0)
 		return -1;
 	if (timeout_ms && epoll_wait(p->epoll, events, ARRAY_SIZE(events), timeout_ms) < 0 && errno != EINTR)
 		return err_os(err, errno, "wait for perf events");

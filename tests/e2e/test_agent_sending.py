@@ -4,6 +4,7 @@
 import gzip
 import json
 import pathlib
+import resource
 import signal
 import socket
 import subprocess
@@ -115,6 +116,22 @@ def test_no_profile_is_dropped_while_a_server_is_silent(can_sample, tmp_path, ru
         running("--to", f"http://127.0.0.1:{silent.getsockname()[1]}", "--window", "1", "-F", "99")
         until(lambda: state_of(tmp_path).get("spool_profiles", 0) >= 12, "profiles in the spool")
         assert state_of(tmp_path)["profiles_dropped"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("option", ["--no-kernel", "--no-bpf"])
+def test_a_moment_without_descriptors_does_not_end_the_agent(can_sample, tmp_path, running, option):  # noqa: F811
+    """It looks for new processors every ten seconds."""
+    with Server() as server:
+        process = running("--to", server.url, "--window", "1", "-F", "99", option)
+        until(lambda: server.got, "a profile")
+        usual = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (3, usual[1]))
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(12)
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, usual)
+        n = len(server.got)
+        until(lambda: len(server.got) > n, "another profile")
 
 
 @pytest.mark.slow
