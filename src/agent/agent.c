@@ -21,7 +21,7 @@
 #define LAST_MS    3000 /* that samples of the end wait for their tables at most */
 #define HOLD_MS    5000 /* that samples wait for their process and its tables */
 #define MAX_NOTES  KIB(64)
-#define RUN_MEMORY ((uint64_t)1 << 30) /* of the profile of a whole run */
+#define RUN_MEMORY ((uint64_t)1 << 30) /* of the profile of a whole run, when it is full */
 #define OPEN_FILES 4096u
 /*
  * The time of threads that still sleep is added so often, also in a run without windows: a process without a sample for minutes
@@ -105,11 +105,16 @@ static void on_agent_sample(void *arg, const struct sampler_sample *s)
 
 	if (a->stats.first_sample_ms < 0)
 		a->stats.first_sample_ms = clock_mono_ms() - a->start_ms;
-	if (window_add(a->window, s)) {
+	switch (window_add(a->window, s)) {
+	case WINDOW_ADDED:
 		a->stats.n_samples++;
 		a->stats.ends[s->end]++;
-	} else {
+		break;
+	case WINDOW_FILTERED:
 		a->stats.n_filtered++;
+		break;
+	case WINDOW_LOST:
+		break;
 	}
 }
 
@@ -213,7 +218,8 @@ int agent_new(const struct agent_options *o, struct agent **ret, struct err *err
 	bool is_chosen = o->n_pids > 0 && o->sampler.n_pids == 0;
 	struct processes_options p = { .pids = o->pids, .n_pids = is_chosen ? o->n_pids : 0 };
 	struct window_sources sources = { .file = file_of_number, .arg = a };
-	struct window_options w = { .max_memory = o->window ? 0 : RUN_MEMORY };
+	/* A window is full at half of its limit. */
+	struct window_options w = { .max_memory = o->window ? 0 : 2 * RUN_MEMORY, .is_run = !o->window };
 
 	a->o = *o;
 	a->o.window_ms = o->window_ms ? o->window_ms : AGENT_WINDOW_S * 1000;

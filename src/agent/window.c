@@ -394,23 +394,28 @@ static uint32_t stack_of_sample(struct window *w, const struct sampler_sample *s
 	return stack;
 }
 
-bool window_add(struct window *w, const struct sampler_sample *s)
+enum window_outcome window_add(struct window *w, const struct sampler_sample *s)
 {
 	struct process *of = processes_find(w->s.processes, s->pid, s->start_ticks);
 	int64_t values[2] = { s->off_ns ? 0 : period_ns(w), s->off_ns };
 	uint32_t labels, stack;
 
 	if (!labels_of_sample(w, s, of, &labels))
-		return false;
+		return WINDOW_FILTERED;
+	/* One that has failed has nothing of its samples any more. */
+	if (w->o.is_run && window_is_full(w)) {
+		w->n_lost++;
+		return WINDOW_LOST;
+	}
 	stack = stack_of_sample(w, s, of);
 	labels = set_of_labels(w, labels);
 	if (profile_has_failed(w->p)) {
 		w->n_lost++;
-		return true;
+		return WINDOW_LOST;
 	}
 	profile_add_sample(w->p, stack, labels, values);
 	w->n_samples++;
-	return true;
+	return WINDOW_ADDED;
 }
 
 bool window_is_full(const struct window *w)

@@ -27,6 +27,7 @@ struct window_options {
 	unsigned frequency_hz;
 	bool off_cpu;        /* a second value: time off the processor */
 	uint64_t max_memory; /* of the profile; 0: WINDOW_MEMORY */
+	bool is_run;         /* it is not ended when it is full: samples after that are lost */
 	bool only_known; /* drop samples of processes that are not known: it is not known whether they are asked for */
 };
 #define WINDOW_MEMORY ((uint64_t)64 << 20)
@@ -34,8 +35,12 @@ struct window_options {
 struct window;
 struct window *window_new(const struct window_sources *s, const struct window_options *o);
 void window_free(struct window *w); /* takes NULL */
-/* false: the sample is dropped, by a rule of the labels or since its process is not asked for. */
-bool window_add(struct window *w, const struct sampler_sample *s);
+enum window_outcome {
+	WINDOW_FILTERED, /* by a rule of the labels, or since its process is not asked for */
+	WINDOW_ADDED,
+	WINDOW_LOST, /* there is no room; window_end() counts it */
+};
+enum window_outcome window_add(struct window *w, const struct sampler_sample *s);
 /* It needs more memory than it may: end it now. */
 bool window_is_full(const struct window *w);
 /* Frames of Python in all samples so far. */

@@ -198,6 +198,10 @@ static void print_run(struct agent_run *r)
 	if (st.sampler.lost)
 		fprintf(stderr, "lode: agent: %llu samples were lost: more arrived than could be read\n",
 			(unsigned long long)st.sampler.lost);
+	if (st.n_lost)
+		fprintf(stderr,
+			"lode: agent: %llu samples were lost: the profile is full, at 1 GiB of memory\n",
+			(unsigned long long)st.n_lost);
 	print_ends(&st);
 	if (st.recent_lacks[0])
 		fprintf(stderr, "lode: agent: processes that ended before they were read have no names: %s\n",

@@ -113,13 +113,13 @@ static void time_off_the_processor_is_a_type_of_its_own(void **state)
 
 	window_free(f->w);
 	f->w = window_new(&f->s, &(struct window_options){ .frequency_hz = 100, .off_cpu = true });
-	assert_true(window_add(f->w, &s));
-	assert_true(window_add(f->w, &s));
+	assert_int_equal(WINDOW_ADDED, window_add(f->w, &s));
+	assert_int_equal(WINDOW_ADDED, window_add(f->w, &s));
 	s.preempted = true;
-	assert_true(window_add(f->w, &s));
+	assert_int_equal(WINDOW_ADDED, window_add(f->w, &s));
 	s.preempted = false;
 	s.off_ns = 0;
-	assert_true(window_add(f->w, &s));
+	assert_int_equal(WINDOW_ADDED, window_add(f->w, &s));
 	p = end_of_window(f);
 	assert_int_equal(p->types.n, 2);
 	assert_int_equal(profile_type_find(p, STR("")), profile_type_find(p, STR("cpu")));
@@ -146,8 +146,8 @@ static void a_sample_has_its_frames_and_labels(void **state)
 	const struct profile_mapping *m;
 	struct profile *p;
 
-	assert_true(window_add(f->w, &s));
-	assert_true(window_add(f->w, &s));
+	assert_int_equal(WINDOW_ADDED, window_add(f->w, &s));
+	assert_int_equal(WINDOW_ADDED, window_add(f->w, &s));
 	p = end_of_window(f);
 	assert_int_equal(p->n_samples, 1);
 	assert_int_equal(profile_value(p, 0, 0), 20000000);
@@ -186,7 +186,7 @@ static void return_addresses_of_the_kernel_are_those_of_calls(void **state)
 	};
 	struct profile *p;
 
-	assert_true(window_add(f->w, &s));
+	assert_int_equal(WINDOW_ADDED, window_add(f->w, &s));
 	p = end_of_window(f);
 	assert_string_equal(stack_text(p, p->sample_stack[0]), "do_work;__schedule");
 	assert_int_equal(location_of(p, p->sample_stack[0])->addr, 0xffffffff81001800);
@@ -197,7 +197,7 @@ static void return_addresses_of_the_kernel_are_those_of_calls(void **state)
 	s.off_ns = 5;
 	window_free(f->w);
 	f->w = window_new(&f->s, &(struct window_options){ .frequency_hz = 100, .off_cpu = true });
-	assert_true(window_add(f->w, &s));
+	assert_int_equal(WINDOW_ADDED, window_add(f->w, &s));
 	p = end_of_window(f);
 	assert_string_equal(stack_text(p, p->sample_stack[0]), "__schedule");
 	assert_int_equal(location_of(p, p->sample_stack[0])->addr, 0xffffffff8100180f);
@@ -233,12 +233,12 @@ static void a_window_has_nothing_of_the_one_before(void **state)
 	const struct sampler_sample of_user = { .pid = 3, .comm = "third", .user = user, .n_user = 1 };
 	struct profile *p;
 
-	assert_true(window_add(f->w, &both));
-	assert_true(window_add(f->w, &of_kernel));
-	assert_true(window_add(f->w, &of_user));
+	assert_int_equal(WINDOW_ADDED, window_add(f->w, &both));
+	assert_int_equal(WINDOW_ADDED, window_add(f->w, &of_kernel));
+	assert_int_equal(WINDOW_ADDED, window_add(f->w, &of_user));
 	profile_free(end_of_window(f));
-	assert_true(window_add(f->w, &of_kernel));
-	assert_true(window_add(f->w, &of_user));
+	assert_int_equal(WINDOW_ADDED, window_add(f->w, &of_kernel));
+	assert_int_equal(WINDOW_ADDED, window_add(f->w, &of_user));
 	p = end_of_window(f);
 	assert_int_equal(p->n_samples, 2);
 	assert_int_equal(p->mappings.n, 2);
@@ -248,7 +248,7 @@ static void a_window_has_nothing_of_the_one_before(void **state)
 	assert_str(file_of_stack(p, p->sample_stack[1]), "/usr/lib/libx.so");
 	profile_free(p);
 	/* Only the file, so that it is the first. */
-	assert_true(window_add(f->w, &of_user));
+	assert_int_equal(WINDOW_ADDED, window_add(f->w, &of_user));
 	p = end_of_window(f);
 	assert_int_equal(p->mappings.n, 1);
 	assert_str(label_of_sample(p, 0), "third");
@@ -282,7 +282,7 @@ static void an_incomplete_stack_says_why(void **state)
 		};
 		struct profile *p;
 
-		assert_true(window_add(f->w, &s));
+		assert_int_equal(WINDOW_ADDED, window_add(f->w, &s));
 		p = end_of_window(f);
 		assert_string_equal(stack_text(p, p->sample_stack[0]), cases[i].text);
 		profile_free(p);
@@ -301,7 +301,7 @@ static void a_sample_of_a_process_that_is_not_read_yet_counts(void **state)
 	processes_event(f->s.processes,
 			&(struct sampler_event){ .kind = SAMPLER_NEW, .pid = 5, .start_ticks = 7 });
 	assert_non_null(processes_find(f->s.processes, 5, 7));
-	assert_true(window_add(f->w, &s));
+	assert_int_equal(WINDOW_ADDED, window_add(f->w, &s));
 	p = end_of_window(f);
 	assert_str(profile_str(p, p->labels.p[p->label_sets.p[p->sample_labels[0]].first].str), "make");
 	profile_free(p);
@@ -318,7 +318,7 @@ static void frames_that_stand_for_others_are_one(void **state)
 	const struct sampler_sample s = { .comm = "a", .user = user, .n_user = 4 };
 	struct profile *p;
 
-	assert_true(window_add(f->w, &s));
+	assert_int_equal(WINDOW_ADDED, window_add(f->w, &s));
 	p = end_of_window(f);
 	assert_string_equal(stack_text(p, p->sample_stack[0]),
 			    "[code of a file that is gone];[code made at run time, without a perf map];2350");
@@ -335,7 +335,7 @@ static void a_kernel_without_names_keeps_its_addresses(void **state)
 	struct profile *p;
 
 	kernel_names_load(f->s.kernel, STR("0000000000000000 T _text\n"));
-	assert_true(window_add(f->w, &s));
+	assert_int_equal(WINDOW_ADDED, window_add(f->w, &s));
 	p = end_of_window(f);
 	assert_string_equal(stack_text(p, p->sample_stack[0]), "ffffffff81001010");
 	assert_str(profile_str(p, p->mappings.p[0].file), "[kernel.kallsyms]");
@@ -355,11 +355,36 @@ static void a_window_without_samples_is_none_and_a_full_one_says_so(void **state
 						      { 0x2340 + i / 7 % 0x1000, 7, false } };
 		const struct sampler_sample s = { .comm = "a", .user = user, .n_user = 2 };
 
-		assert_true(window_add(f->w, &s));
+		assert_int_equal(WINDOW_ADDED, window_add(f->w, &s));
 	}
 	assert_true(window_is_full(f->w));
 	profile_free(window_end(f->w, 0, 0, &lost));
 	assert_false(window_is_full(f->w));
+}
+
+/* As of "lode agent -o": the samples up to then are the profile. */
+static void a_full_run_keeps_what_it_has(void **state)
+{
+	struct window_fixture *f = *state;
+	struct profile *p;
+	uint64_t lost, kept = 0;
+
+	window_free(f->w);
+	f->w = window_new(&f->s, &(struct window_options){
+					 .frequency_hz = 100, .max_memory = KIB(64), .is_run = true });
+	for (uint64_t i = 0; i < 10000; i++) {
+		const struct sampler_frame user[] = { { 0x2340 + i % 0x1000, 7, true },
+						      { 0x2340 + i / 7 % 0x1000, 7, false } };
+		const struct sampler_sample s = { .comm = "a", .user = user, .n_user = 2 };
+
+		kept += window_add(f->w, &s) == WINDOW_ADDED;
+	}
+	p = window_end(f->w, 0, 0, &lost);
+	assert_non_null(p);
+	assert_true(kept > 100);
+	assert_int_equal(p->n_samples, kept);
+	assert_int_equal(kept + lost, 10000);
+	profile_free(p);
 }
 
 int main(void)
@@ -380,6 +405,7 @@ int main(void)
 						window_teardown),
 		cmocka_unit_test_setup_teardown(a_kernel_without_names_keeps_its_addresses, window_setup,
 						window_teardown),
+		cmocka_unit_test_setup_teardown(a_full_run_keeps_what_it_has, window_setup, window_teardown),
 		cmocka_unit_test_setup_teardown(a_window_without_samples_is_none_and_a_full_one_says_so,
 						window_setup, window_teardown),
 	};
