@@ -30,6 +30,7 @@ struct python_code {
 
 struct python_process {
 	struct python_reader *reader;
+	struct python_process *next, **at; /* in the reader's list; @at points to this one */
 	uint32_t pid;
 	struct python_layout layout;
 	struct map codes; /* struct code_key -> struct python_code */
@@ -67,6 +68,17 @@ static void forget_codes(struct python_process *p)
 	p->bytes = 0;
 }
 
+/* Not the one that needs room: a few that hold all of it would leave the others none. */
+static void forget_largest(const struct python_reader *r)
+{
+	struct python_process *largest = r->first;
+
+	for (struct python_process *p = r->first; p; p = p->next)
+		if (p->bytes > largest->bytes)
+			largest = p;
+	forget_codes(largest);
+}
+
 struct python_process *python_process_new(struct python_reader *r, uint32_t pid,
 					  const struct python_layout *layout)
 {
@@ -75,6 +87,11 @@ struct python_process *python_process_new(struct python_reader *r, uint32_t pid,
 	p->reader = r;
 	p->pid = pid;
 	p->layout = *layout;
+	p->next = r->first;
+	p->at = &r->first;
+	if (p->next)
+		p->next->at = &p->next;
+	r->first = p;
 	return p;
 }
 
@@ -83,6 +100,9 @@ void python_process_free(struct python_process *p)
 	if (!p)
 		return;
 	forget_codes(p);
+	*p->at = p->next;
+	if (p->next)
+		p->next->at = p->at;
 	free(p);
 }
 
@@ -246,9 +266,10 @@ static struct python_code *add_code(struct python_process *p, const struct sampl
 		p->reader->n_gone++;
 		*c = (struct python_code){ 0 };
 	}
-	if (p->codes.n >= PYTHON_MAX_CODES || p->bytes >= PYTHON_MAX_MEMORY ||
-	    p->reader->bytes >= PYTHON_ALL_MEMORY)
+	if (p->codes.n >= PYTHON_MAX_CODES || p->bytes >= PYTHON_MAX_MEMORY)
 		forget_codes(p);
+	if (p->reader->bytes >= PYTHON_ALL_MEMORY)
+		forget_largest(p->reader);
 	p->bytes += code_bytes(c);
 	p->reader->bytes += code_bytes(c);
 	map_put(&p->codes, bytes_of(&key, sizeof(key)), c);

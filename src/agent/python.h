@@ -17,12 +17,14 @@
 #define PYTHON_MAX_TABLE  KIB(256) /* bytes of a line table; a function with a longer one has its first line */
 #define PYTHON_MAX_CODES  16384u   /* of a process; then they are forgotten, and read again */
 #define PYTHON_MAX_MEMORY MIB(8)   /* of a process, likewise */
-#define PYTHON_ALL_MEMORY MIB(32)  /* of all processes; then that of the process is forgotten */
+#define PYTHON_ALL_MEMORY \
+	MIB(32) /* of all processes; then those of the process that has most are forgotten */
 
 /* Shared by all processes: what reading may take. Zeroed is new. */
 struct python_reader {
 	struct cost_share reading;
-	size_t bytes; /* of all names */
+	size_t bytes;                 /* of all names */
+	struct python_process *first; /* of all */
 	uint64_t n_read, n_gone, n_late;
 	/*
 	 * Read @size bytes at @address; how many, or PROCESS_MEMORY_LATE: then the process is not read for a
@@ -39,7 +41,7 @@ struct python_process *python_process_new(struct python_reader *r, uint32_t pid,
 void python_process_free(struct python_process *p); /* takes NULL */
 const struct python_layout *python_process_layout(const struct python_process *p);
 
-/* Views until the next call for the process. */
+/* Views until the next call, for any process. */
 struct python_function {
 	struct str name, file;
 	uint32_t line, first_line;

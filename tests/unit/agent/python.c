@@ -225,6 +225,51 @@ static void functions_without_end_are_forgotten(void **state)
 	assert_true(f->reader.bytes < PYTHON_MAX_MEMORY);
 }
 
+/* The code object becomes another one: its line table is at @i. */
+static void call_function(struct python_fixture *f, struct python_process *p, unsigned i)
+{
+	struct python_function got;
+
+	put_word(&f->m, CODE + 136, i, 8);
+	hash_code(f);
+	f->reader.reading.credit_ns = 1000000000;
+	assert_int_equal(python_function_of(p, &f->frame, &got), 0);
+}
+
+/* The memory of all is full by processes that have no new functions. */
+static void a_process_keeps_names_beside_those_that_have_many(void **state)
+{
+	struct python_fixture *f = *state;
+	struct python_process *others[5];
+	char text[PYTHON_MAX_FILE];
+	uint64_t before;
+
+	memset(text, 'x', sizeof(text));
+	put_string(&f->m, 0xa00, 0, PYTHON_MAX_NAME, text, PYTHON_MAX_NAME);
+	put_string(&f->m, 0x1000, 0, PYTHON_MAX_FILE, text, PYTHON_MAX_FILE);
+	put_word(&f->m, CODE + 112, BASE + 0x1000, 8);
+	put_word(&f->m, CODE + 128, BASE + 0xa00, 8);
+	for (size_t k = 0; k < ARRAY_SIZE(others); k++) {
+		others[k] = python_process_new(&f->reader, 2, &f->layout);
+		for (unsigned i = 0; f->reader.bytes < PYTHON_ALL_MEMORY / ARRAY_SIZE(others) * (k + 1) + 10;
+		     i++)
+			call_function(f, others[k], i);
+	}
+	assert_true(f->reader.bytes >= PYTHON_ALL_MEMORY);
+	before = f->reader.n_read;
+	for (unsigned i = 0; i < 10; i++)
+		call_function(f, f->p, i % 2);
+	assert_int_equal(f->reader.n_read, before + 2);
+	assert_true(f->reader.bytes < PYTHON_ALL_MEMORY);
+	assert_true(f->reader.bytes > PYTHON_ALL_MEMORY / 2);
+	/* In another order than they were made. */
+	python_process_free(others[2]);
+	python_process_free(others[4]);
+	python_process_free(others[0]);
+	python_process_free(others[1]);
+	python_process_free(others[3]);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, python_setup, python_teardown)
@@ -235,6 +280,7 @@ int main(void)
 		TEST(sizes_of_a_stranger_are_limited),
 		TEST(reading_stops_when_its_share_is_used_up),
 		TEST(functions_without_end_are_forgotten),
+		TEST(a_process_keeps_names_beside_those_that_have_many),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
