@@ -80,13 +80,16 @@ struct str processes_made_name(struct processes *p, struct process *of, uint64_t
  */
 int processes_open_file(struct processes *p, const struct mapped_file *f, uint32_t *ret_pid);
 /*
- * Open a file of a process as it was mapped: by its mapping, by its path below the root of the process, below that of the first
- * process, or here.
+ * Open a file of a process as it was mapped: by its mapping, or by its path below the root of the process; if that root cannot
+ * be opened, below that of the first process, or here.
  */
 int process_open_mapped(const char *proc, uint32_t pid, const struct maps_line *line);
 /* The same by the path alone, of a process that has ended: @pid is one that most likely has the same root. */
 int process_open_path(const char *proc, uint32_t pid, const struct maps_line *line);
-/* As process_open_mapped(), of the mapping that starts at @start now. */
+/*
+ * As process_open_mapped(), of the mapping that starts at @start now. If the process ends meanwhile its file is not looked for
+ * elsewhere: the path is a stranger's, and the file may be uploaded.
+ */
 int process_open_at(const char *proc, uint32_t pid, uint64_t start);
 
 struct processes_stats {

@@ -140,9 +140,11 @@ static void write_maps(struct process_fixture *f, unsigned n)
 static void make_parent(struct process_fixture *f, unsigned n)
 {
 	AUTO(mem_freep) char *folder = mem_printf("%s/%u", f->dir, PARENT);
+	AUTO(mem_freep) char *root = mem_printf("%s/root", folder);
 	AUTO(buf_done) struct buf text = { 0 };
 
 	assert_int_equal(mkdir(folder, 0700), 0);
+	assert_int_equal(symlink("/", root), 0);
 	buf_printf(&text, "%u (parent) S 1 1 1 0 -1 64 0 0 0 0 0 0 0 0 20 0 1 0 %u 0 0\n", PARENT, STARTED);
 	write_proc(f, "stat", buf_str(&text));
 	write_maps(f, n);

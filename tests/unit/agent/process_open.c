@@ -90,10 +90,46 @@ static void files_of_ended_processes_are_below_the_first_one(void **state)
 	assert_int_equal(process_open_path(p->folder, 7, &line), -1);
 }
 
+/* A container maps a file, removes it, and knows a file of the machine with the same path and inode. */
+static void a_process_with_a_root_gets_no_file_of_the_machine(void **state)
+{
+	const struct fake_proc *p = *state;
+	struct maps_line line = { .start = 0x1000, .limit = 0x2000, .path = STR("/secret"), .exec = true };
+
+	line.inode = make_file(p, "1/root/secret");
+	assert_int_equal(process_open_mapped(p->folder, 7, &line), -1);
+	assert_int_equal(process_open_path(p->folder, 7, &line), -1);
+}
+
+/* It has ended after its mappings were read: a stranger may choose that moment. */
+static void a_file_is_opened_again_only_below_the_root_of_its_process(void **state)
+{
+	const struct fake_proc *p = *state;
+	uint64_t inode = make_file(p, "1/root/secret");
+	AUTO(mem_freep)
+	char *maps = mem_printf("1000-2000 r-xp 00000000 00:00 %llu /secret\n", (unsigned long long)inode);
+
+	test_file_write(in_proc(p, "7/maps"), maps, strlen(maps));
+	assert_int_equal(process_open_at(p->folder, 7, 0x1000), -1);
+	assert_int_equal(rmdir(in_proc(p, "7/root")), 0);
+	assert_int_equal(process_open_at(p->folder, 7, 0x1000), -1);
+	/* Its own file is. */
+	mkdir(in_proc(p, "7/root"), 0700);
+	inode = make_file(p, "7/root/secret");
+	free(maps);
+	maps = mem_printf("1000-2000 r-xp 00000000 00:00 %llu /secret\n", (unsigned long long)inode);
+	test_file_write(in_proc(p, "7/maps"), maps, strlen(maps));
+	assert_int_equal(inode_of_open(process_open_at(p->folder, 7, 0x1000)), inode);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(files_of_ended_processes_are_below_the_first_one,
+						fake_proc_setup, fake_proc_teardown),
+		cmocka_unit_test_setup_teardown(a_process_with_a_root_gets_no_file_of_the_machine,
+						fake_proc_setup, fake_proc_teardown),
+		cmocka_unit_test_setup_teardown(a_file_is_opened_again_only_below_the_root_of_its_process,
 						fake_proc_setup, fake_proc_teardown),
 	};
 
