@@ -26,7 +26,7 @@ struct sender_options {
 	const struct otlp_label *resource;
 	size_t n_resource;
 	enum otlp_packing packing;
-	struct spool *spool; /* taken; NULL: profiles that cannot be sent are dropped */
+	struct spool *spool; /* taken, also by a failure; NULL: profiles that cannot be sent are dropped */
 	/* In the sender's thread: a build ID whose debug information the server wants. */
 	void (*wanted)(void *arg, const struct build_id *id);
 	void *arg;

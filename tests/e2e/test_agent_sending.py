@@ -3,6 +3,7 @@
 
 import gzip
 import json
+import os
 import pathlib
 import resource
 import signal
@@ -12,7 +13,7 @@ import time
 
 import pytest
 
-from conftest import build_id
+from conftest import LODE, build_id
 from profiling import Answerer, Taker, ask, fields
 from pushing import lode
 from sampling import CHAIN, Server, can_sample, compiled, running, state_of, stripped_chain, until  # noqa: F401
@@ -132,6 +133,36 @@ def test_a_moment_without_descriptors_does_not_end_the_agent(can_sample, tmp_pat
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, usual)
         n = len(server.got)
         until(lambda: len(server.got) > n, "another profile")
+
+
+# pthread_create() fails the Nth time, and later.
+FEW_THREADS = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+static atomic_int n;
+int pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*run)(void *), void *arg)
+{
+	int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) = dlsym(RTLD_NEXT, "pthread_create");
+	return atomic_fetch_add(&n, 1) + 1 >= atoi(getenv("FAIL_FROM")) ? EAGAIN : real(t, a, run, arg);
+}
+"""
+
+
+def test_an_agent_without_threads_says_so(can_sample, tmp_path):  # noqa: F811
+    """Whichever of its threads cannot be started at first."""
+    (tmp_path / "few.c").write_text(FEW_THREADS)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", tmp_path / "few.so", tmp_path / "few.c", "-ldl"], check=True)
+    said = []
+    for n in range(2, 5):
+        r = subprocess.run([LODE, "agent", "--to", "http://127.0.0.1:9", "--state", tmp_path / "state", "--duration", "1"], capture_output=True, text=True, timeout=60,
+                           env={**os.environ, "LD_PRELOAD": str(tmp_path / "few.so"), "FAIL_FROM": str(n)})
+        assert r.returncode == 1, (n, r)
+        said.append(r.stderr.strip().rsplit("lode: agent: ", 1)[1])
+    assert [s.split(":")[0] for s in said] == ["the thread that reads files", "the thread that uploads debug information", "the thread that sends profiles"]
 
 
 @pytest.mark.slow

@@ -186,11 +186,12 @@ int agent_sink_open(const struct settings *s, struct agent_run *r, struct err *e
 	    spool_open(arena_printf(&r->arena, "%s/%s", folder, send.otlp ? "spool-otlp" : "spool"),
 		       o->spool_size, o->spool_age_s, &send.spool, err) < 0)
 		return -1;
-	if (open_home(s, r, token, folder, err) < 0 || sender_new(&send, &r->sender, err) < 0) {
-		if (!r->sender)
-			spool_close(send.spool);
+	if (open_home(s, r, token, folder, err) < 0) {
+		spool_close(send.spool);
 		return -1;
 	}
+	if (sender_new(&send, &r->sender, err) < 0)
+		return -1;
 	/* From here on, and not earlier: the file of another agent in this folder stays if this one does not start. */
 	r->state_file = state_file(folder, &r->arena);
 	r->shown_url = arena_strdup(&r->arena, net_url_shown(str_of(r->url), &r->arena));
