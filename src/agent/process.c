@@ -373,7 +373,7 @@ static void table_wanted(struct processes *p, const struct sampler_event *e)
 		if (!f || f->number != e->file)
 			continue;
 		/* It is on its way: opening the file reads the mappings of a process again. */
-		if (f->wants_table)
+		if (f->wants_table || !may_read(p, of))
 			return;
 		fd = processes_open_file(p, f, &pid);
 		if (fd >= 0)
@@ -572,6 +572,7 @@ int processes_open_file(struct processes *p, const struct mapped_file *f, uint32
 {
 	struct bytes ignored;
 	unsigned tries = 0;
+	int64_t from_ns;
 	void *value;
 
 	map_each (&p->by_pid, it, &ignored, &value) {
@@ -582,8 +583,13 @@ int processes_open_file(struct processes *p, const struct mapped_file *f, uint32
 
 			if (of->maps[i].file != f)
 				continue;
+			/* The mappings of the process are read up to that one: there may be a million. */
+			if (cost_share_saved(&p->reading, READ_SHARE, READ_CREDIT_NS) <= 0)
+				return -1;
 			tries++;
+			from_ns = cost_ns();
 			fd = process_open_at(p->o.proc, of->pid, of->maps[i].start);
+			p->reading.credit_ns -= cost_ns() - from_ns;
 			if (fd >= 0 && is_same_file(fd, f)) {
 				*ret_pid = of->pid;
 				return fd;

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/process.h"
+#include "agent/process_internal.h"
 #include "sampler_mem.h"
 
 #define PARENT  100u
@@ -193,17 +193,12 @@ static void poll_until_read(struct process_fixture *f)
 		files_poll(f->files);
 }
 
-/* Also by those that have it mapped all the time. */
-static void a_file_that_is_read_again_is_known_to_its_processes(void **state)
+/* Process PARENT, with a mapping of a file. */
+static void make_parent_of_file(struct process_fixture *f)
 {
-	struct process_fixture *f = *state;
 	AUTO(mem_freep) char *program = mem_printf("%s/program", f->dir);
 	AUTO(buf_done) struct buf text = { 0 };
-	const struct sampler_process *set;
-	struct mapped_file *file;
 	struct stat st;
-	uint32_t pid;
-	int fd;
 
 	test_file_write(program, "#", 1);
 	assert_int_equal(stat(program, &st), 0);
@@ -211,6 +206,18 @@ static void a_file_that_is_read_again_is_known_to_its_processes(void **state)
 	buf_printf(&text, "400000-401000 r-xp 00000000 00:00 %llu %s\n", (unsigned long long)st.st_ino,
 		   program);
 	write_proc(f, "maps", buf_str(&text));
+}
+
+/* Also by those that have it mapped all the time. */
+static void a_file_that_is_read_again_is_known_to_its_processes(void **state)
+{
+	struct process_fixture *f = *state;
+	const struct sampler_process *set;
+	struct mapped_file *file;
+	uint32_t pid;
+	int fd;
+
+	make_parent_of_file(f);
 	has_no_parser = true;
 	sample_of(f, PARENT, STARTED);
 	poll_until_read(f);
@@ -229,6 +236,38 @@ static void a_file_that_is_read_again_is_known_to_its_processes(void **state)
 	assert_int_equal(set->n_mappings, 1);
 	assert_int_equal(set->mappings[0].file, file->number);
 	assert_int_equal(set->mappings[0].bias, 0x400000);
+}
+
+/* To open it the mappings of a process are read, and a stranger's tables may be evicted all the time. */
+static void a_table_is_wanted_again_in_the_time_for_reading(void **state)
+{
+	struct process_fixture *f = *state;
+	struct cost_share *reading = &f->processes->reading;
+	struct sampler_event wanted = { .kind = SAMPLER_WANTED, .pid = PARENT };
+	struct mapped_file *file;
+	uint32_t pid;
+	int64_t before;
+	int fd;
+
+	make_parent_of_file(f);
+	sample_of(f, PARENT, STARTED);
+	poll_until_read(f);
+	file = processes_find(f->processes, PARENT, STARTED)->maps[0].file;
+	wanted.file = file->number;
+	reading->credit_ns = -INT64_C(1000000000000);
+	processes_event(f->processes, &wanted);
+	assert_false(file->wants_table);
+	assert_int_equal(processes_open_file(f->processes, file, &pid), -1);
+	reading->credit_ns = before = INT64_C(500000000);
+	reading->credit_ms = clock_mono_ms();
+	fd = processes_open_file(f->processes, file, &pid);
+	assert_true(fd >= 0);
+	fd_close(&fd);
+	assert_int_not_equal(reading->credit_ns, before);
+	reading->credit_ns = before;
+	processes_event(f->processes, &wanted);
+	assert_true(file->wants_table);
+	poll_until_read(f);
 }
 
 /* ---- processes that have ended ---- */
@@ -319,6 +358,7 @@ int main(void)
 #define UNIT(fn) cmocka_unit_test_setup_teardown(fn, process_setup, process_teardown)
 		UNIT(a_process_that_gives_mappings_back_holds_no_memory_for_them),
 		UNIT(a_file_that_is_read_again_is_known_to_its_processes),
+		UNIT(a_table_is_wanted_again_in_the_time_for_reading),
 		UNIT(an_ended_child_has_the_mappings_of_its_parent),
 		UNIT(mappings_of_ended_children_are_limited_as_those_of_others),
 		UNIT(the_program_of_an_ended_process_has_its_name),
