@@ -145,12 +145,18 @@ static bool entry_is_old(const struct clean_pass *p, struct str name, const stru
 	return unused >= MAX(p->state.max_age, (int64_t)YOUNG_MAX_S);
 }
 
-/* Of a time in the future, which is from a wrong clock: the file would seem to be used until then. */
-static void repair_access_time(const struct clean_pass *p, int dir, const char *name, const struct stat *st)
+/*
+ * Times in the future are from a wrong clock: the file would seem to be used, or a temporary file to be written to, until
+ * then. The modification time of other files is the server's.
+ */
+static void repair_times(const struct clean_pass *p, int dir, const char *name, const struct stat *st)
 {
-	const struct timespec t[2] = { { .tv_nsec = UTIME_NOW }, { .tv_nsec = UTIME_OMIT } };
+	bool is_accessed = st->st_atime > p->now;
+	bool is_written = st->st_mtime > p->now && is_temp_name(str_of(name));
+	const struct timespec t[2] = { { .tv_nsec = is_accessed ? UTIME_NOW : UTIME_OMIT },
+				       { .tv_nsec = is_written ? UTIME_NOW : UTIME_OMIT } };
 
-	if (st->st_atime > p->now)
+	if (is_accessed || is_written)
 		(void)!utimensat(dir, name, t, AT_SYMLINK_NOFOLLOW);
 }
 
@@ -177,7 +183,7 @@ static void clean_folder(struct clean_pass *p, int root, const char *name, bool 
 			unlinkat(fd, e->d_name, 0);
 			continue;
 		}
-		repair_access_time(p, fd, e->d_name, &st);
+		repair_times(p, fd, e->d_name, &st);
 		size = (uint64_t)st.st_blocks * 512 / (st.st_nlink ? st.st_nlink : 1);
 		p->state.bytes += size;
 		p->state.ages[age_slot(p->now - st.st_atime)] += size;
@@ -287,8 +293,11 @@ static bool clean_is_due(const struct folder *f, int64_t now)
 	AUTO(mem_freep) char *path = mem_printf("%s/" CONTROL_CLEAN_INTERVAL, f->path);
 	int64_t mtime, interval = folder_control(f, CONTROL_CLEAN_INTERVAL, USUAL_CLEAN_INTERVAL_S, &mtime);
 
-	/* A time in the future is from a wrong clock. */
-	if (!mtime || (mtime <= now && now - mtime < interval))
+	/*
+	 * A time in the future is from a wrong clock. A little ahead is usual: a file server sets its own time here, and
+	 * where its clock is ahead, each call would find the time in the future, and clean.
+	 */
+	if (!mtime || (now - mtime < interval && mtime - now < interval))
 		return false;
 	(void)!utimensat(AT_FDCWD, path, NULL, 0);
 	return true;

@@ -178,6 +178,52 @@ static void times_in_the_future_keep_nothing(void **state)
 	fixture_close(&h);
 }
 
+/* A download was cut while the machine had the year 2100. */
+static void a_dead_download_of_a_wrong_clock_is_removed(void **state)
+{
+	AUTO(mem_freep) char *temp = NULL;
+	const struct timespec later[2] = { { .tv_sec = 4102444800 }, { .tv_sec = 4102444800 } };
+	const struct timespec past[2] = { { .tv_sec = 1000 }, { .tv_sec = 1000 } };
+	struct stat st;
+	struct fixture h;
+	struct folder f;
+
+	fixture_open(&h);
+	put_aged(&h, ID_A "/debuginfo.abcdef", 10, 0);
+	temp = fixture_path(&h, ID_A "/debuginfo.abcdef");
+	assert_int_equal(utimensat(AT_FDCWD, temp, later, 0), 0);
+	due_now(&h, &f);
+	clean_step(&f, 0, 1000);
+	/* It ages from now on. */
+	assert_int_equal(stat(temp, &st), 0);
+	assert_true(st.st_mtime <= time(NULL) && st.st_atime <= time(NULL));
+	assert_int_equal(utimensat(AT_FDCWD, temp, past, 0), 0);
+	age_folder(&h, CONTROL_CLEAN_INTERVAL);
+	clean_step(&f, 0, 1000);
+	assert_int_equal(fixture_size(&h, ID_A "/debuginfo.abcdef"), -1);
+	folder_done(&f);
+	fixture_close(&h);
+}
+
+/* The folder is on a file server, which sets the time of the last cleaning, and is a minute ahead. */
+static void a_server_whose_clock_is_ahead_does_not_cause_cleaning(void **state)
+{
+	AUTO(mem_freep) char *interval = NULL;
+	struct timespec t[2] = { { .tv_sec = time(NULL) + 60 }, { .tv_sec = time(NULL) + 60 } };
+	struct fixture h;
+	struct folder f;
+
+	fixture_open(&h);
+	put_aged(&h, ID_A "/debuginfo", 10, 8 * DAY);
+	due_now(&h, &f);
+	interval = fixture_path(&h, CONTROL_CLEAN_INTERVAL);
+	assert_int_equal(utimensat(AT_FDCWD, interval, t, 0), 0);
+	clean_step(&f, 0, 1000);
+	assert_int_equal(fixture_size(&h, ID_A "/debuginfo"), 10);
+	folder_done(&f);
+	fixture_close(&h);
+}
+
 static void a_damaged_state_begins_anew(void **state)
 {
 	static const char *const texts[] = { "", "x", "99999 1 2", "-1 -1 -1 -1", "3 4 5 6 7 8 9" };
@@ -205,6 +251,8 @@ int main(void)
 		cmocka_unit_test(a_folder_too_large_loses_the_files_unused_longest),
 		cmocka_unit_test(a_file_given_out_just_now_stays),
 		cmocka_unit_test(times_in_the_future_keep_nothing),
+		cmocka_unit_test(a_dead_download_of_a_wrong_clock_is_removed),
+		cmocka_unit_test(a_server_whose_clock_is_ahead_does_not_cause_cleaning),
 		cmocka_unit_test(a_damaged_state_begins_anew),
 	};
 
