@@ -2,6 +2,7 @@
 """lode agent: a known chain of calls, code of interpreters, short processes, time off the processor, options."""
 
 import os
+import pathlib
 import signal
 import socket
 import subprocess
@@ -439,18 +440,32 @@ def test_a_reader_of_the_report_that_goes_away_does_not_cost_the_profile(can_sam
     assert not ignored >> 12 & 1  # SIGPIPE
 
 
+def cpu_ticks(pid):
+    return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11])
+
+
 def test_a_command_that_ignores_sigterm_does_not_cost_the_profile(can_sample, tmp_path):  # noqa: F811
     out, number = tmp_path / "x.folded", tmp_path / "number"
-    command = f"trap '' TERM; echo $$ >{number}; while :; do sleep 0.02; done"
-    p = subprocess.Popen([LODE, "agent", "-o", out, "-F", "99", "--duration", "1", "--no-names", "--", "/bin/sh", "-c", command], stderr=subprocess.PIPE)
+    command = f"trap '' TERM; echo $$ >{number}.new; mv {number}.new {number}; while :; do :; done"
+    p = subprocess.Popen([LODE, "agent", "-o", out, "-F", "99", "--no-names", "--", "/bin/sh", "-c", command], stderr=subprocess.PIPE)
+    pid, end = 0, time.monotonic() + 60
     try:
-        end = time.monotonic() + 60
+        # From here on it ignores the signal, and there are samples of it.
+        while not pid or cpu_ticks(pid) < 0.3 * os.sysconf("SC_CLK_TCK"):
+            assert p.poll() is None and time.monotonic() < end
+            time.sleep(0.05)
+            pid = int(number.read_text()) if number.exists() else 0
+        p.send_signal(signal.SIGINT)
         while not out.exists() and time.monotonic() < end:
             time.sleep(0.05)
         assert out.exists() and p.poll() is None
     finally:
-        os.kill(int(number.read_text()), signal.SIGKILL)
-        assert p.wait(60) == 0
+        if pid:
+            os.kill(pid, signal.SIGKILL)
+        else:
+            p.kill()
+        status = p.wait(60)
+    assert status == 0 and folded(out)
 
 
 def test_the_status_from_the_first_line_on(can_sample, tmp_path):  # noqa: F811
