@@ -37,12 +37,15 @@ static void build_and_keep(struct lookup_file *f)
 		lookup_cache_keep(f, f->keep_as);
 }
 
-/* A script may ask for hundreds of files, one after another, and a table of the kernel needs a gigabyte. A later call for the
- * same file comes again. Returns a lock's descriptor; -1: all are taken. */
+/*
+ * A script may ask for hundreds of files, one after another, and a table of the kernel needs a gigabyte. A later call for the
+ * same file comes again. The names have the user's number: a file of root, who has used the folder once, or of another user
+ * of a shared one, cannot be opened. Returns a lock's descriptor; -1: all are taken.
+ */
 static int take_builder_lock(const char *dir)
 {
 	for (unsigned i = 0; i < BUILDERS; i++) {
-		AUTO(mem_freep) char *path = mem_printf("%s/builder-%u.lock", dir, i);
+		AUTO(mem_freep) char *path = mem_printf("%s/builder-%u-%u.lock", dir, (unsigned)geteuid(), i);
 		int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 
 		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
