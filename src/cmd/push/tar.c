@@ -178,27 +178,47 @@ static int tar_copy(struct tar_file *t, int fd, uint64_t size, struct err *err)
 
 /*
  * It was one when its name was found. Since then another file may have come there: whoever can write to the folder could
- * else have any file sent that this user can read.
+ * else have any file sent that this user can read. 1: it is another file.
  */
-static bool is_split_still(int fd, uint64_t size)
+static int check_split(int fd, uint64_t size, struct err *err)
 {
 	AUTO(source_closep) struct source *src = source_of_fd(fcntl(fd, F_DUPFD_CLOEXEC, 0), size, 0, "it");
+	AUTO(elf_closep) struct elf_image *img = NULL;
+	int r = elf_open(src, &img, err);
 
-	return push_is_split(src);
+	if (r < 0)
+		return err->kind == ERR_INVALID ? 1 : -1;
+	return r == 0 && elf_debug_section(img, ".debug_info.dwo") ? 0 : 1;
 }
 
-/* 1: the file is not here, too large, or another one. */
-static int tar_add_file(struct tar_file *t, const struct push_member *m, struct err *err)
+/* 1: the file is not here, too large, or another one. A source file that cannot be opened counts as not here. */
+static int open_member(const struct push_member *m, int *ret_fd, struct stat *ret_st, struct err *err)
 {
 	AUTO(mem_freep) char *z = mem_strndup(m->file.p, m->file.size);
+	AUTO(fd_close) int fd = -1;
+	int r = file_open(z, &fd, ret_st, err);
+
+	if (r == 0 && (uint64_t)ret_st->st_size > m->max)
+		r = 1;
+	if (r == 0 && m->is_split)
+		r = check_split(fd, (uint64_t)ret_st->st_size, err);
+	if (r)
+		return r < 0 && m->is_split ? -1 : 1;
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+/* 1: as of open_member(). */
+static int tar_add_file(struct tar_file *t, const struct push_member *m, struct err *err)
+{
 	struct str name = { m->place.p + 1, m->place.size - 1 };
 	AUTO(buf_done) struct buf head = { 0 };
 	AUTO(fd_close) int fd = -1;
 	struct stat st;
+	int r = name.size ? open_member(m, &fd, &st, err) : 1;
 
-	if (file_open(z, &fd, &st, NULL) != 0 || (uint64_t)st.st_size > m->max || !name.size ||
-	    (m->is_split && !is_split_still(fd, (uint64_t)st.st_size)))
-		return 1;
+	if (r)
+		return r;
 	if (name.size > 100)
 		put_pax_path(&head, name);
 	put_header(&head, name, '0', (uint64_t)st.st_size, st.st_mtime);

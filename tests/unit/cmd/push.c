@@ -5,6 +5,7 @@
 #include "test.h"
 
 #include <elf.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include "cmd/push/push.h"
 #include "elf_writer.h"
@@ -63,10 +64,53 @@ static void a_file_that_is_no_split_file_any_more_is_left_out(void **state)
 	test_dir_remove(dir);
 }
 
+/* The program's own limit of descriptors is reached at each of the places. */
+static void a_split_file_that_cannot_be_read_is_a_failure(void **state)
+{
+	char dir[TEST_PATH_SIZE], path[TEST_PATH_SIZE + 16];
+	unsigned n_failed = 0;
+	struct rlimit usual;
+	int next;
+
+	test_dir_make(dir);
+	snprintf(path, sizeof(path), "%s/x.dwo", dir);
+	write_split_file(path);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &usual), 0);
+	next = dup(STDIN_FILENO);
+	assert_true(next > 0);
+	close(next);
+	for (int more = 0;; more++) {
+		AUTO(fd_close) int fd = -1;
+		struct push_members m;
+		struct err err = { 0 };
+		uint64_t size;
+		size_t n = 0;
+		int r;
+
+		push_members_init(&m);
+		push_split_add(&m, STR("/src/x.dwo"), str_of(path));
+		assert_int_equal(
+			setrlimit(RLIMIT_NOFILE, &(struct rlimit){ (rlim_t)(next + more), usual.rlim_max }),
+			0);
+		r = push_tar(&m, &fd, &size, &n, &err);
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);
+		push_members_done(&m);
+		if (r == 0) {
+			assert_int_equal(n, 1);
+			break;
+		}
+		n_failed++;
+	}
+	/* The tar itself, and the split file. */
+	assert_true(n_failed >= 2);
+	test_dir_remove(dir);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_file_that_is_no_split_file_any_more_is_left_out),
+		cmocka_unit_test(a_split_file_that_cannot_be_read_is_a_failure),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
