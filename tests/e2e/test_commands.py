@@ -237,6 +237,16 @@ def test_what_debuginfod_was_given_is_there_after_a_restart(serve, tmp_path):
     assert token and s.stop() == 0 and (folder / "tokens").exists()
 
 
+@pytest.mark.parametrize("closed", ([0], [1], [2], [0, 1, 2]))
+def test_texts_of_a_closed_stream_are_in_no_file(tmp_path, closed):
+    """The number of a closed descriptor is that of the next file that is opened."""
+    r = subprocess.run([LODE, "token", "--data", tmp_path, "add", "ci"], capture_output=True, text=True, preexec_fn=lambda: [os.close(fd) for fd in closed])
+    assert r.returncode == (1 if 1 in closed else 0), r
+    assert ("could not be printed" in r.stderr) == (closed == [1]) and ("lode_" in r.stdout) == (1 not in closed), r
+    texts = {f.name: f.read_text() for f in tmp_path.iterdir()}
+    assert re.fullmatch(r"ci push \d+ [0-9a-f]{64}\n", texts.pop("tokens")) and set(texts.values()) == {""}, texts
+
+
 def test_every_trap_has_tests_that_exist():
     """docs/traps.md has all 41 traps, and the tests that each names exist in that file."""
     tests = {}
