@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -68,8 +69,10 @@ def test_inspect_an_elf_file():
 
 def test_a_token_that_could_not_be_printed_is_reported(tmp_path):
     with open("/dev/full", "w") as full:
-        for n, args in enumerate(([], ["--json"])):
-            r = subprocess.run([LODE, "token", "--data", tmp_path, *args, "add", f"ci{n}"], stdout=full, stderr=subprocess.PIPE, text=True)
+        # By lines, as on a terminal that was hung up.
+        lines = ["stdbuf", "-oL"] if shutil.which("stdbuf") else []
+        for n, (args, by) in enumerate((([], []), (["--json"], []), ([], lines))):
+            r = subprocess.run([*by, LODE, "token", "--data", tmp_path, *args, "add", f"ci{n}"], stdout=full, stderr=subprocess.PIPE, text=True)
             assert r.returncode == 1 and "remove the token and add it again" in r.stderr and "may push" not in r.stderr, r
 
 

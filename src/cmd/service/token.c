@@ -72,7 +72,8 @@ static int token_add(const struct settings *s, const char *path, struct token_li
 		return json_print_end(&json) == EXIT_DONE ? 0 : token_is_lost(err);
 	}
 	printf("%s\n", secret);
-	if (fflush(stdout) != 0)
+	/* Of a terminal it is written by printf(), and nothing is left for fflush() to fail at. */
+	if (fflush(stdout) != 0 || ferror(stdout))
 		return token_is_lost(err);
 	fprintf(stderr, "lode: token: '%s' may %s. The token is printed only now: write it to a file, %s\n",
 		t->name, buf_cstr(&text),
