@@ -296,7 +296,9 @@ static void find_file(struct push *p, const char *path, size_t root)
 	int r = open_pushed(&f, named, &err);
 
 	if (r < 0) {
-		note_error(p, &err);
+		/* Unless it was removed since it was listed. */
+		if (named || err.os != ENOENT)
+			note_error(p, &err);
 		return;
 	}
 	src = f.src;
@@ -374,6 +376,9 @@ static void find_in_entries(struct push *p, struct push_folders *todo, const str
 	struct err err = { 0 };
 	struct dirent *e;
 
+	/* Removed since it was listed, as a build removes folders: that may be long ago, when the queue was full. */
+	if (!dir && errno == ENOENT && at->depth)
+		return;
 	if (!dir) {
 		(void)err_os(&err, errno, "%s", at->path);
 		note_error(p, &err);
