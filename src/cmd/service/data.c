@@ -4,10 +4,15 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "cmd/service/service.h"
+
+#define LOCK_NAME  "lock"
+#define LOCK_TRIES 10u
 
 char *data_dir(const char *given, struct err *err)
 {
@@ -70,15 +75,20 @@ static int data_error(const char *option, struct err *err)
 	return err_set(err, ERR_IO, "%s; choose another data directory, as %s ~/lode", why.text, option);
 }
 
-int data_lock(const char *data, const char *option, struct err *err)
+enum { LOCK_REMOVED = 1 };
+
+/* LOCK_REMOVED: the process that had the directory has ended, and removed it, in between. */
+static int lock_directory(const char *data, const char *option, int *ret_fd, struct err *err)
 {
-	AUTO(mem_freep) char *path = mem_printf("%s/lock", data);
-	AUTO(mem_freep) char *pid = mem_printf("%ld\n", (long)getpid());
+	AUTO(mem_freep) char *path = mem_printf("%s/" LOCK_NAME, data);
 	AUTO(fd_close) int fd = -1;
+	struct stat mine, now;
 
 	if (dir_make(data, 0755, err) < 0)
 		return data_error(option, err);
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+	if (fd < 0 && errno == ENOENT)
+		return LOCK_REMOVED;
 	if (fd < 0) {
 		(void)err_os(err, errno, "%s", path);
 		return data_error(option, err);
@@ -88,8 +98,45 @@ int data_lock(const char *data, const char *option, struct err *err)
 			return data_locked_error(data, option, fd, err);
 		return err_os(err, errno, "%s: lock", path);
 	}
-	if (ftruncate(fd, 0) != 0 || fd_pwrite(fd, pid, strlen(pid), 0, NULL) < 0)
+	if (fstat(fd, &mine) < 0)
 		return err_os(err, errno, "%s", path);
+	if (lstat(path, &now) < 0 || now.st_dev != mine.st_dev || now.st_ino != mine.st_ino)
+		return LOCK_REMOVED;
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+int data_lock(const char *data, const char *option, struct err *err)
+{
+	AUTO(mem_freep) char *pid = mem_printf("%ld\n", (long)getpid());
+	AUTO(fd_close) int fd = -1;
+	int r = LOCK_REMOVED;
+
+	for (unsigned i = 0; r == LOCK_REMOVED && i < LOCK_TRIES; i++)
+		r = lock_directory(data, option, &fd, err);
+	if (r == LOCK_REMOVED)
+		return err_set(err, ERR_IO, "%s: it is removed again and again by another program", data);
+	if (r < 0)
+		return -1;
+	if (ftruncate(fd, 0) != 0 || fd_pwrite(fd, pid, strlen(pid), 0, NULL) < 0)
+		return err_os(err, errno, "%s/" LOCK_NAME, data);
 	(void)TAKE_FD(fd); /* open until exit, since closing it would unlock */
 	return 0;
+}
+
+static int remove_data_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	bool is_lock = ftw->level == 1 && strcmp(path + ftw->base, LOCK_NAME) == 0;
+
+	return ftw->level == 0 || is_lock ? 0 : remove(path);
+}
+
+void data_remove(const char *data)
+{
+	AUTO(mem_freep) char *lock = mem_printf("%s/" LOCK_NAME, data);
+
+	/* The lock is the last one. Without it another process that starts meanwhile would lose its files here. */
+	if (nftw(data, remove_data_entry, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) == 0)
+		(void)!unlink(lock);
+	(void)!rmdir(data);
 }

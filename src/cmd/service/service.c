@@ -7,7 +7,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <ftw.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include "cmd/service/groom.h"
@@ -148,11 +147,6 @@ static void service_stop(struct service *v)
 	budget_free(v->memory);
 }
 
-static int remove_service_file(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-	return remove(path);
-}
-
 /* A folder that cannot be read counts as one with entries. */
 static bool has_entries(const char *data, const char *name)
 {
@@ -225,6 +219,6 @@ int service_run(struct settings *s, const struct service_places *places)
 	free(v.profiles_why);
 	/* Without the lock it is another process's. */
 	if (places->temporary || (places->tidy && locked && is_worth_nothing(places->data)))
-		nftw(places->data, remove_service_file, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+		data_remove(places->data);
 	return status;
 }

@@ -96,6 +96,7 @@ void add_own_files(struct settings *s);
 char *tokens_path(const char *given, const char *data);
 /* Lock the data directory for this process, until exit. @option names it, for messages. */
 int data_lock(const char *data, const char *option, struct err *err);
+void data_remove(const char *data); /* with its content, by the process that has the lock */
 
 /* ---- store.c ---- */
 
