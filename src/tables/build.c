@@ -307,14 +307,28 @@ static void renew_entry(struct tables *t, const struct entry_key *key, bool repl
 	entry_unref(e);
 }
 
+/* Before the table leaves the store: a build of the old file that ends from now on keeps none there. */
+static void announce_replaced(struct tables *t, const struct entry_key *key)
+{
+	struct build *b;
+
+	pthread_mutex_lock(&t->lock);
+	b = map_get(&t->builds, entry_key_bytes(key));
+	if (b)
+		b->news = NEWS_REPLACED;
+	pthread_mutex_unlock(&t->lock);
+}
+
 static void renew_both(struct tables *t, const struct build_id *id, bool replaced)
 {
 	struct entry_key table = { .kind = ENTRY_TABLE, .id = *id },
 			 layout = { .kind = ENTRY_LAYOUT, .id = *id };
 
 	/* Before builds get the news: a build that has read the store by now is overtaken then. */
-	if (replaced)
+	if (replaced) {
+		announce_replaced(t, &table);
 		stored_forget(t, id);
+	}
 	renew_entry(t, &table, replaced);
 	renew_entry(t, &layout, replaced);
 }

@@ -212,6 +212,8 @@ void builds_ask(struct tables_request *req, bool waits);
 void local_expect(struct build *b);
 /* @b ends, or begins again: what its local build makes is not needed. */
 void local_forget(struct build *b);
+/* The local build @b: the build that it is for has no better entry, and does not begin again with another file. */
+bool local_is_wanted(const struct build *b);
 /* Start those that are due. */
 void local_start_due(struct tables *t, int64_t now_ms, int64_t *next_ms);
 /* Not under the lock. The end of a local build with @e, which it takes. */

@@ -67,18 +67,25 @@ void local_start_due(struct tables *t, int64_t now_ms, int64_t *next_ms)
 	}
 }
 
+bool local_is_wanted(const struct build *b)
+{
+	return b->whole && b->whole->news != NEWS_REPLACED;
+}
+
 void local_end(struct build *b, struct tables_entry *e)
 {
 	struct tables *t = b->tables;
 	struct tables_request *ready = NULL;
 	struct build *whole;
+	bool wanted;
 
 	pthread_mutex_lock(&t->lock);
+	wanted = local_is_wanted(b);
 	whole = TAKE(b->whole);
 	if (whole) {
 		whole->local = NULL;
 		/* Under the lock: the entry of the whole build, which is better, comes after it. */
-		if (entry_is_usable(e) && !t->closing) {
+		if (wanted && entry_is_usable(e) && !t->closing) {
 			e->lacking = true;
 			entry_expire_in(e, 0);
 			cache_put(t, e);

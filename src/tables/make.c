@@ -246,9 +246,18 @@ static bool is_table_wanted(struct build *b)
 	bool wanted;
 
 	pthread_mutex_lock(&t->lock);
-	wanted = b->is_local ? b->whole != NULL : b->news != NEWS_REPLACED;
+	wanted = b->is_local ? local_is_wanted(b) : b->news != NEWS_REPLACED;
 	pthread_mutex_unlock(&t->lock);
 	return wanted;
+}
+
+/* Before the better table goes into the store: a local build that ends from now on is late. */
+static void outdate_local(struct build *b)
+{
+	pthread_mutex_lock(&b->tables->lock);
+	if (!b->is_local)
+		local_forget(b);
+	pthread_mutex_unlock(&b->tables->lock);
 }
 
 /* Keep the table that @b has made in the store. Takes @e, and returns the same table, mapped from there if it can be. */
@@ -256,6 +265,7 @@ static struct tables_entry *keep_in_store(struct build *b, struct tables_entry *
 {
 	if (!is_table_wanted(b))
 		return e;
+	outdate_local(b);
 	stored_put(b->tables, e, &b->making->file.answer);
 	if (is_table_wanted(b))
 		return map_stored(b, e);
@@ -659,7 +669,7 @@ enum make_outcome make_step(struct build *b, struct tables_entry **ret)
 	enum make_outcome r;
 
 	pthread_mutex_lock(&t->lock);
-	ends = t->closing || (b->is_local && !b->whole);
+	ends = t->closing || (b->is_local && !local_is_wanted(b));
 	miss = TAKE(b->miss);
 	t->n_searches -= miss != NULL;
 	again = b->news == NEWS_REPLACED || (b->news && (waiting || miss));

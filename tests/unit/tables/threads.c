@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include "packed.h"
+#include "store/internal.h"
 #include "tables/internal.h"
 #include "tables_fixture.h"
 
@@ -147,27 +148,31 @@ static void one_build_for_all_requests_of_a_table(void **state)
 	tables_fixture_close(&p);
 }
 
-/* A debug file without symbols, and its program, which has a symbol and 20 MiB of other content. */
-static void put_program_that_is_needed(struct tables_fixture *p, uint32_t n)
+/* A program with a symbol and 20 MiB of other content; or, with neither, its debug file. */
+static void put_file(struct tables_fixture *p, enum resolve_kind kind, uint32_t n, const char *symbol)
 {
 	struct build_id id = tables_fixture_id(n);
 	AUTO(buf_done) struct buf other = { 0 };
+	struct buf file = { 0 };
+	struct code_writer w;
 
 	content_add(&other, CONTENT_ZEROS, MIB(20), 0);
-	for (int debug = 0; debug < 2; debug++) {
-		struct buf file = { 0 };
-		struct code_writer w;
-
-		code_writer_init(&w, ELF_WRITER_X86_64, ET_DYN);
-		elf_writer_build_id(&w.elf, build_id_bytes(&id));
-		if (!debug) {
-			code_symbol(&w, "s1", STT_FUNC, STB_GLOBAL, 0x1000, 0x100);
-			elf_writer_section(&w.elf, ".other", SHT_PROGBITS, 0, buf_bytes(&other));
-		}
-		code_writer_finish(&w, &file);
-		code_writer_done(&w);
-		tables_fixture_put(p, debug ? RESOLVE_DEBUGINFO : RESOLVE_EXECUTABLE, n, &file);
+	code_writer_init(&w, ELF_WRITER_X86_64, ET_DYN);
+	elf_writer_build_id(&w.elf, build_id_bytes(&id));
+	if (symbol) {
+		code_symbol(&w, symbol, STT_FUNC, STB_GLOBAL, 0x1000, 0x100);
+		elf_writer_section(&w.elf, ".other", SHT_PROGBITS, 0, buf_bytes(&other));
 	}
+	code_writer_finish(&w, &file);
+	code_writer_done(&w);
+	tables_fixture_put(p, kind, n, &file);
+}
+
+/* A debug file without symbols, and its program. */
+static void put_program_that_is_needed(struct tables_fixture *p, uint32_t n)
+{
+	put_file(p, RESOLVE_EXECUTABLE, n, "s1");
+	put_file(p, RESOLVE_DEBUGINFO, n, NULL);
 }
 
 /* The only build of a file waits for another one to return memory. */
@@ -274,6 +279,269 @@ static void a_local_table_that_is_late_is_not_kept(void **state)
 	}
 }
 
+/* ---- builds that run while a file is replaced, or while a better table is kept ---- */
+
+struct blocker {
+	struct task task;
+	atomic_bool entered, released;
+};
+
+static enum task_result block_thread(void *arg)
+{
+	struct blocker *k = arg;
+
+	atomic_store(&k->entered, true);
+	while (!atomic_load(&k->released))
+		usleep(1000);
+	return TASK_DONE;
+}
+
+static const char *answer_and_free(struct tables_fixture *p, struct tables_request *req)
+{
+	const struct tables_query q = { .addr = 0x1000 };
+	struct tables_answer a;
+
+	tables_find(req, &q, &a);
+	p->text.size = 0;
+	tables_fixture_answer_text(&a, &p->text);
+	tables_request_free(req);
+	return buf_cstr(&p->text);
+}
+
+/* Builds of 20 MiB wait until @running returns its memory. */
+static void memory_open(struct tables_fixture *p, struct build *running)
+{
+	struct err err = { 0 };
+
+	p->opts.memory = budget_new_undivided(MIB(4));
+	p->opts.local_ms = 20;
+	tables_fixture_reopen(p);
+	*running = (struct build){ .tables = p->s };
+	assert_true(build_memory_begin(running, 0));
+	assert_done(budget_hold_add(&running->memory, MIB(2), &err));
+}
+
+static void memory_close(struct tables_fixture *p)
+{
+	tables_free(p->s);
+	budget_free(TAKE(p->opts.memory));
+	p->s = tables_new(&p->opts);
+}
+
+static struct tables_request *request_one(struct tables_fixture *p, atomic_int *n)
+{
+	struct build_id id = tables_fixture_id(1);
+	struct tables_request *req;
+
+	assert_int_equal(
+		tables_request_new(p->s, &id, 1, 0, (struct tables_wait){ INT64_MAX, ready, n }, &req),
+		TABLES_WAITS);
+	return req;
+}
+
+static void wait_until_parked(struct tables_fixture *p)
+{
+	while (!build_is_parked(p->s))
+		usleep(1000);
+}
+
+/*
+ * The program is replaced while a table of the files here is made of it, and the build that this is for has not yet
+ * begun again: its thread is busy. The old program's table is neither stored nor taken for that of the new one.
+ */
+static void a_local_table_of_a_replaced_file_is_not_used(void **state)
+{
+	const struct err gone = { .kind = ERR_IO, .text = "read error" };
+
+	for (int missing = 0; missing < 2; missing++) {
+		struct build_id id = tables_fixture_id(1);
+		struct blocker k = { .entered = false };
+		struct tables_request *req;
+		struct tables_fixture p;
+		struct build running;
+		atomic_int n = 0;
+
+		tables_fixture_open(&p, true);
+		p.opts.n_threads = 1;
+		memory_open(&p, &running);
+		put_file(&p, RESOLVE_EXECUTABLE, 1, "s1");
+		resolve_mem_put_waiting(p.r, RESOLVE_DEBUGINFO, &id, STR(""));
+		req = request_one(&p, &n);
+		wait_until_parked(&p);
+		k.task = (struct task){ .pool = p.s->pool, .step = block_thread, .arg = &k };
+		task_kick(&k.task);
+		while (!atomic_load(&k.entered))
+			usleep(1000);
+		assert_false(build_memory_end(&running, false));
+		put_file(&p, RESOLVE_EXECUTABLE, 1, "new");
+		tables_renew(p.s, &id, true, NULL, NULL);
+		if (missing)
+			resolve_mem_fail(p.r, RESOLVE_DEBUGINFO, &id, STR(""), &gone);
+		else
+			tables_fixture_put_debug(&p, 1);
+		atomic_store(&k.released, true);
+		while (!atomic_load(&n))
+			usleep(1000);
+		assert_string_equal(answer_and_free(&p, req), missing ? "new" : "f1 /src/a.c:10");
+		wait_for_builds(p.s);
+		task_done(&k.task);
+		memory_close(&p);
+		assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), missing ? "new" : "f1 /src/a.c:10");
+		tables_fixture_close(&p);
+	}
+}
+
+/* Once, in the midst of an operation on the blobs of the store. */
+static struct {
+	struct blobs_ops ops;
+	const struct blobs_ops *real;
+	struct tables *tables;              /* NULL: it was */
+	struct build *running;              /* returns its memory then */
+	unsigned n_builds;                  /* and those that run on are so many */
+	struct tables_fixture *replaced_in; /* or its program is replaced then */
+} midst;
+
+static void replace_in_the_midst(void)
+{
+	const struct err gone = { .kind = ERR_IO, .text = "read error" };
+	struct build_id id = tables_fixture_id(1);
+
+	midst.tables = NULL;
+	put_file(midst.replaced_in, RESOLVE_EXECUTABLE, 1, "new");
+	resolve_mem_fail(midst.replaced_in->r, RESOLVE_DEBUGINFO, &id, STR(""), &gone);
+	tables_renew(midst.replaced_in->s, &id, true, NULL, NULL);
+	midst.replaced_in = NULL;
+}
+
+static void go_on_in_the_midst(void)
+{
+	struct tables *t = TAKE(midst.tables);
+	struct tables_stats stats;
+
+	assert_false(build_memory_end(midst.running, false));
+	do {
+		usleep(1000);
+		tables_stats(t, &stats);
+	} while (stats.n_builds > midst.n_builds);
+}
+
+static int open_midst(struct blobs *b, const char *name, struct source **ret, struct err *err)
+{
+	int r = midst.real->open(b, name, ret, err);
+
+	/* The first table is in the store. */
+	if (r != 0 || !midst.tables || atomic_load(&midst.tables->n_made) != 1)
+		return r;
+	if (midst.replaced_in)
+		replace_in_the_midst();
+	else
+		go_on_in_the_midst();
+	return r;
+}
+
+static int remove_midst(struct blobs *b, const char *name, const struct blob_stamp *seen, struct err *err)
+{
+	int r = midst.real->remove(b, name, seen, err);
+
+	if (midst.tables)
+		go_on_in_the_midst();
+	return r;
+}
+
+static void midst_open(struct tables_fixture *p, struct build *running)
+{
+	struct blobs *blobs = blobs_open_memory();
+
+	midst.real = blobs->ops;
+	midst.ops = *blobs->ops;
+	blobs->ops = &midst.ops;
+	midst.running = running;
+	tables_fixture_open(p, false);
+	p->store = p->opts.store = store_open_blobs(blobs, &(struct store_options){ 0 });
+	memory_open(p, running);
+}
+
+static void a_local_table_does_not_replace_a_better_one_in_the_store(void **state)
+{
+	struct build_id id = tables_fixture_id(1);
+	struct tables_request *req;
+	struct tables_fixture p;
+	struct build running;
+	atomic_int n = 0;
+
+	midst_open(&p, &running);
+	midst.ops.open = open_midst;
+	midst.n_builds = 1;
+	put_file(&p, RESOLVE_EXECUTABLE, 1, "s1");
+	resolve_mem_put_waiting(p.r, RESOLVE_DEBUGINFO, &id, STR(""));
+	req = request_one(&p, &n);
+	wait_until_parked(&p);
+	midst.tables = p.s;
+	tables_fixture_put_debug(&p, 1);
+	while (!atomic_load(&n))
+		usleep(1000);
+	assert_null(midst.tables);
+	assert_string_equal(answer_and_free(&p, req), "f1 /src/a.c:10");
+	wait_for_builds(p.s);
+	memory_close(&p);
+	assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "f1 /src/a.c:10");
+	tables_fixture_close(&p);
+}
+
+/* The same at the end of a local build: its table was stored a moment before. */
+static void a_local_table_whose_file_was_just_replaced_is_not_used(void **state)
+{
+	struct build_id id = tables_fixture_id(1);
+	struct tables_request *req;
+	struct tables_fixture p;
+	struct build running;
+	atomic_int n = 0;
+
+	midst_open(&p, &running);
+	midst.ops.open = open_midst;
+	assert_false(build_memory_end(&running, false));
+	p.opts.n_threads = 1;
+	tables_fixture_reopen(&p);
+	put_file(&p, RESOLVE_EXECUTABLE, 1, "s1");
+	resolve_mem_put_waiting(p.r, RESOLVE_DEBUGINFO, &id, STR(""));
+	midst.tables = p.s;
+	midst.replaced_in = &p;
+	req = request_one(&p, &n);
+	while (!atomic_load(&n))
+		usleep(1000);
+	assert_null(midst.tables);
+	assert_string_equal(answer_and_free(&p, req), "new");
+	memory_close(&p);
+	tables_fixture_close(&p);
+}
+
+/* A build of the old file ends between the removal of its table from the store and the news of the new file. */
+static void a_table_that_is_kept_while_its_file_is_replaced_is_forgotten(void **state)
+{
+	struct build_id id = tables_fixture_id(1);
+	struct tables_request *req;
+	struct tables_fixture p;
+	struct build running;
+	atomic_int n = 0;
+
+	midst_open(&p, &running);
+	midst.ops.remove = remove_midst;
+	midst.n_builds = 0;
+	put_program_that_is_needed(&p, 1);
+	req = request_one(&p, &n);
+	wait_until_parked(&p);
+	put_file(&p, RESOLVE_EXECUTABLE, 1, "new");
+	midst.tables = p.s;
+	tables_renew(p.s, &id, true, NULL, NULL);
+	assert_null(midst.tables);
+	while (!atomic_load(&n))
+		usleep(1000);
+	(void)answer_and_free(&p, req);
+	memory_close(&p);
+	assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "new");
+	tables_fixture_close(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -282,6 +550,10 @@ int main(void)
 		cmocka_unit_test(one_build_for_all_requests_of_a_table),
 		cmocka_unit_test(the_memory_of_a_program_is_waited_for),
 		cmocka_unit_test(a_local_table_that_is_late_is_not_kept),
+		cmocka_unit_test(a_local_table_of_a_replaced_file_is_not_used),
+		cmocka_unit_test(a_local_table_whose_file_was_just_replaced_is_not_used),
+		cmocka_unit_test(a_local_table_does_not_replace_a_better_one_in_the_store),
+		cmocka_unit_test(a_table_that_is_kept_while_its_file_is_replaced_is_forgotten),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
