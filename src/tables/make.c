@@ -98,6 +98,22 @@ static bool has_old(const struct build *b)
 	return can_stay(b->old);
 }
 
+/* The table that a local build has made meanwhile is as good as one that would be made now. */
+static void adopt_local(struct build *b)
+{
+	struct tables_entry *e;
+
+	if (b->is_local || has_old(b))
+		return;
+	e = cache_get(b->tables, &b->key);
+	if (can_stay(e)) {
+		entry_unref(b->old);
+		b->old = e;
+	} else {
+		entry_unref(e);
+	}
+}
+
 /* A better one cannot be made now. It may be soon, so an address outside of the old one is not without debug information. */
 static enum make_outcome end_failed_with_old(struct build *b, enum frame_reason reason)
 {
@@ -111,6 +127,7 @@ static enum make_outcome end_failed_with_old(struct build *b, enum frame_reason 
 
 static enum make_outcome end_failed(struct build *b, const struct make_failure *f)
 {
+	adopt_local(b);
 	if (has_old(b))
 		return end_failed_with_old(b, f->reason);
 	if (f->reason == FRAME_BUSY)
@@ -129,22 +146,6 @@ static enum make_outcome end_broken(struct build *b, const struct err *err)
 	struct make_failure f = { .reason = fetch_reason_of(err), .err = *err };
 
 	return end_failed(b, &f);
-}
-
-/* The table that a local build has made meanwhile is as good as one that would be made now. */
-static void adopt_local(struct build *b)
-{
-	struct tables_entry *e;
-
-	if (b->is_local || has_old(b))
-		return;
-	e = cache_get(b->tables, &b->key);
-	if (can_stay(e)) {
-		entry_unref(b->old);
-		b->old = e;
-	} else {
-		entry_unref(e);
-	}
 }
 
 /* There is still nothing better. */

@@ -137,6 +137,43 @@ static void an_end_while_servers_are_asked_leaves_nothing(void **state)
 	tables_fixture_close(&p);
 }
 
+/* The server is not asked any more, since too many requests wait: what the files here name stays. */
+static struct {
+	struct resolver_ops ops;
+	const struct resolver_ops *real;
+	bool busy;
+} crowded;
+
+static int resolve_crowded(struct resolver *r, const struct resolve_request *req, struct resolve_wake wake,
+			   struct resolve_answer *ret, struct resolve_why *why, struct err *err)
+{
+	if (crowded.busy && req->kind == RESOLVE_DEBUGINFO && !req->not_further)
+		return RESOLVE_BUSY;
+	return crowded.real->resolve(r, req, wake, ret, why, err);
+}
+
+static void a_build_that_ends_busy_keeps_the_table_of_the_files_here(void **state)
+{
+	struct tables_module m;
+	struct tables_fixture p;
+
+	local_fixture_open(&p, false);
+	crowded.real = p.r->ops;
+	crowded.ops = *p.r->ops;
+	crowded.ops.resolve = resolve_crowded;
+	p.r->ops = &crowded.ops;
+	tables_fixture_put_program(&p, 1, true);
+	wait_for_server(&p, RESOLVE_DEBUGINFO, 1);
+	assert_string_equal(ask_with(&p, 1, TABLES_EARLY | TABLES_FRESH, LONG_MS, &m), "s1");
+	crowded.busy = true;
+	tables_fixture_put_debug(&p, 1);
+	assert_string_equal(ask_with(&p, 1, TABLES_FRESH, LONG_MS, &m), "s1");
+	assert_true(m.lacking);
+	assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "s1");
+	assert_string_equal(tables_fixture_ask(&p, 1, 0x2000), "pending");
+	tables_fixture_close(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -145,6 +182,7 @@ int main(void)
 		cmocka_unit_test(a_layout_waits_no_longer_for_the_program_than_a_table),
 		cmocka_unit_test(a_pushed_file_ends_the_wait),
 		cmocka_unit_test(an_end_while_servers_are_asked_leaves_nothing),
+		cmocka_unit_test(a_build_that_ends_busy_keeps_the_table_of_the_files_here),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
