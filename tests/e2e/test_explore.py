@@ -278,6 +278,21 @@ def test_a_view_that_is_shown_again_while_it_loads_does_not_say_that_there_is_no
     assert not page.run("return Boolean(window.nothing)") and page.text(".said").startswith("750 · ")
 
 
+def test_an_empty_range_that_was_left_is_not_shown_over_another_one(service, page):
+    visit(page, service, "?view=server")
+    # Whether there are profiles at any time is known late.
+    page.run("""const real = window.fetch, held = new Promise((done) => { window.release = done; });
+        window.fetch = (url, how) => String(url).includes('api/types?from=0&to=now') ? window.late = held.then(() => real(url, how)) : real(url, how)""")
+    page.run(FOLLOW, {"view": "explore", "from": "1", "to": "2"})
+    page.wait(lambda: page.run("return Boolean(window.late)"), "the second question")
+    page.run(FOLLOW, {"view": "explore"})
+    shown(page, 750)
+    page.run("""window.hid = 0; new MutationObserver(() => { window.hid += document.querySelector('#result').checkVisibility() ? 0 : 1; })
+        .observe(document.querySelector('#view-explore'), { subtree: true, childList: true, attributes: true })""")
+    page.run_async("const done = arguments[arguments.length - 1]; window.release(); window.late.then(() => setTimeout(done, 200))")
+    assert page.run("return window.hid") == 0 and page.text(".said").startswith("750 · ")
+
+
 def test_going_back_is_not_undone_by_leaving_the_field(service, page):
     visit(page, service)
     shown(page, 750)

@@ -25,7 +25,7 @@ const FORMATS = [
 
 const latest = { types: new Latest(), labels: new Latest(), series: new Latest(), base: new Latest(), tree: new Latest(), result: new Latest() };
 const known = {};   // the last request of each kind, as a key
-let parts, timer, busy = 0, again = 0, pendingMs = AGAIN_MIN_MS, model = null;
+let parts, timer, turns = 0, busy = 0, again = 0, pendingMs = AGAIN_MIN_MS, model = null;
 
 const tabNow = () => TABS.some(([tab]) => tab === param("tab")) ? param("tab") : "flame";
 
@@ -112,24 +112,28 @@ function loadTypes(from, to) {
 	return known.typesCome;
 }
 
-// Choose a type if the URL has none. False: there are no profiles to show, and the page says so.
+// Choose a type if the URL has none. Returns what to show if there are no profiles, else null.
 async function chooseType() {
 	const { from, to } = profilesAsked();
 	await loadTypes(from, to);
 	if (!types.length && !param("query")) {
 		const ever = (await ask("api/types", { from: 0, to: "now" })).types;
-		parts.empty.replaceChildren(ever.length ? nothingInRange(null) : firstProfile());
-		delete known.types;
-		clearTimeout(timer);
-		timer = setTimeout(() => !document.hidden && viewOf() === "explore" && showExplore(), FIRST_MS);
-		return false;
+		return ever.length ? nothingInRange(null) : firstProfile();
 	}
 	const { type, matchers } = cutSelector(param("query"));
 	if (!type) {
 		const best = types.find((text) => text.split(":")[1] === "cpu") ?? types[0] ?? "";
 		note({ query: joinSelector(best, matchers) });
 	}
-	return true;
+	return null;
+}
+
+// Show @nothing, and look again soon.
+function showNothing(nothing) {
+	parts.empty.replaceChildren(nothing);
+	delete known.types;
+	clearTimeout(timer);
+	timer = setTimeout(() => !document.hidden && viewOf() === "explore" && showExplore(), FIRST_MS);
 }
 
 /* ---- over time ---- */
@@ -314,8 +318,14 @@ export async function showExplore() {
 	if (!parts)
 		build();
 	parts.bar.show(types);
+	const turn = ++turns;
 	try {
-		const there = await chooseType();
+		const nothing = await chooseType(), there = !nothing;
+		// A later call shows all, perhaps of another range, which has profiles.
+		if (turn !== turns)
+			return;
+		if (nothing)
+			showNothing(nothing);
 		parts.bar.show(types);
 		parts.bar.node.hidden = !there && !params().has("from");
 		parts.seriesPanel.hidden = parts.panel.hidden = !there;
