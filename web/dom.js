@@ -38,6 +38,19 @@ export function swap(node, ...children) {
 		node.replaceChildren(...next.childNodes);
 }
 
+// Replace those children of @node that differ from the ones at their place.
+export function swapEach(node, children) {
+	children.forEach((child, i) => {
+		const there = node.children[i];
+		if (!there)
+			node.append(child);
+		else if (!there.isEqualNode(child))
+			there.replaceWith(child);
+	});
+	while (node.children.length > children.length)
+		node.lastElementChild.remove();
+}
+
 // Change a text only where it differs, so that a selection or a screen reader is not disturbed every few seconds.
 export function setText(node, text) {
 	if (node.textContent !== text)

@@ -366,7 +366,31 @@ def test_polling_keeps_the_selected_frame_and_the_focus(service, page):
     for _ in range(2):
         polled("top")
     idle(page)
-    assert page.run("return document.activeElement === window.focused && window.focused.isConnected")
+    focused = "return document.activeElement === window.focused && window.focused.isConnected"
+    assert page.run(focused)
+    # A name has come. Other rows stay.
+    page.run("""const real = window.fetch, last = document.querySelectorAll('.top-table td button');
+        window.renamed = last[last.length - 1].textContent;
+        window.fetch = async (url, how) => {
+            const reply = await real(url, how);
+            if (!String(url).includes('api/top'))
+                return reply;
+            const answer = await reply.json();
+            answer.rows.find((row) => row.name === window.renamed).name = 'named';
+            return new Response(JSON.stringify(answer));
+        }""")
+    page.wait_text(".top-table", "named")
+    assert page.run(focused)
+    # The callers and callees of a frame stay, too.
+    page.run("window.focused.click()")
+    page.wait_text(".neighbour-lists", "Callers")
+    page.run("""Array.from(document.querySelectorAll('.neighbours button')).find((e) => e.textContent === 'Close').focus();
+        window.focused = document.activeElement; window.asked = []""")
+    for _ in range(2):
+        polled("top")
+    page.wait(lambda: page.run("return performance.getEntriesByType('resource').filter((e) => e.name.includes('api/callers') && e.responseEnd).length") >= 2, "the callers again")
+    idle(page)
+    assert page.run(focused + " && document.activeElement.textContent === 'Close'")
 
 
 def test_the_table_is_there_after_an_empty_flame_graph(service, page):

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tab "Table": frames sorted by their own cost or by their total cost; a click shows callers and callees.
 import { ask, Latest } from "../api.js";
-import { el, searchField, swap, visible } from "../dom.js";
+import { el, searchField, swap, swapEach, visible } from "../dom.js";
 import { number } from "../format.js";
 import { HEX_NAME } from "../flame/model.js";
 import { shareText, valueText } from "../flame/value.js";
@@ -35,10 +35,12 @@ export class TableView {
 	show(answer, asked) {
 		this.answer = answer;
 		this.asked = asked;
-		// The same request with new names: no row, and no button that has the focus, is taken away.
+		// The same request with new names: rows that stay as they are, and their buttons, which may have the focus, are not made again.
 		const place = JSON.stringify([asked, param("sort")]);
-		if (place !== this.place)
+		if (place !== this.place) {
 			this.room = FIRST;
+			this.shown = null;
+		}
 		this.place = place;
 		if (document.activeElement !== this.filter)
 			this.filter.value = param("filter");
@@ -66,7 +68,8 @@ export class TableView {
 
 	// A button that shows callers and callees. Several binaries, or files of one, may have a function of this name.
 	link({ name, binary, file }) {
-		return el("button", { type: "button", class: "plain mono",
+		// The attributes make the button of another function another one.
+		return el("button", { type: "button", class: "plain mono", "data-binary": binary, "data-file": file,
 			click: () => note({ row: name, row_binary: binary, row_file: file }, true) && this.follow() }, visible(name));
 	}
 
@@ -85,18 +88,22 @@ export class TableView {
 	fill() {
 		const text = this.filter.value.trim().toLowerCase(), { rows, left_out: out } = this.answer;
 		const list = text ? rows.filter((r) => `${r.name}\n${r.file}\n${r.binary}`.toLowerCase().includes(text)) : rows;
-		swap(this.body, ...list.slice(0, this.room).map((row) => this.row(row)));
+		swapEach(this.body, list.slice(0, this.room).map((row) => this.row(row)));
 		this.more.hidden = list.length <= this.room;
 		const all = `${number(rows.length + out)} frames${out ? `, the largest ${number(rows.length)} are listed` : ""}`;
 		this.said.textContent = text ? `${number(list.length)} of ${out ? "the largest " : ""}${number(rows.length)}` : all;
 	}
 
-	// Load callers and callees of one frame.
+	// Load callers and callees of one frame. While they are loaded again, those that are shown stay.
 	async lookAround(name, binary, file) {
 		const signal = this.latest.next(), row = this.answer.rows.find((r) => r.name === name && (!binary || r.binary === binary) && (!file || r.file === file));
+		const around = JSON.stringify([name, binary, file]);
 		this.loading = true;
 		this.neighbours.hidden = false;
-		this.neighbours.replaceChildren(el("p", { class: "dim", role: "status" }, "Loading…"));
+		if (around !== this.shown?.around) {
+			this.shown = null;
+			this.neighbours.replaceChildren(el("p", { class: "dim", role: "status" }, "Loading…"));
+		}
 		try {
 			const got = await ask("api/callers", { ...this.asked, function: name, binary, file }, signal), { unit, total } = this.answer;
 			const list = (title, rows) => el("div", {}, el("h3", {}, title), rows.length ? el("ol", {}, rows.slice(0, NEIGHBOURS).map((r) => el("li", {},
@@ -104,15 +111,21 @@ export class TableView {
 				this.link(r))),
 			rows.length > NEIGHBOURS ? el("li", { class: "dim" }, `and ${number(rows.length - NEIGHBOURS)} more`) : null) : el("p", { class: "dim" }, "none"));
 			const facts = plain({ name, file: "", line: 0, binary: "", build_id: "", address: "", flat: 0, cum: 0, ...row, ...got.function }, this.asked.by);
+			const text = JSON.stringify([facts, got.callers, got.callees, unit, total]), same = text === this.shown?.text;
+			this.shown = { around, text };
+			this.loading = false;
+			if (same)
+				return;
 			this.strip.show(facts, [`total ${valueText(facts.cum, unit)}, ${shareText(facts.cum, total)}`, `self ${valueText(facts.flat, unit)}, ${shareText(facts.flat, total)}`],
 				[el("button", { type: "button", click: () => note({ row: null, row_binary: null, row_file: null }, true) && this.follow() }, "Close")]);
 			this.neighbours.replaceChildren(this.strip.node, el("div", { class: "neighbour-lists" }, list("Callers", got.callers), list("Callees", got.callees)));
 		} catch (error) {
 			if (signal.aborted)
 				return;
+			this.shown = null;
+			this.loading = false;
 			this.neighbours.replaceChildren(el("p", { class: "bad" }, error.message));
 		}
-		this.loading = false;
 	}
 
 	hide() {
