@@ -374,6 +374,10 @@ def test_an_address_leads_to_its_chain_and_the_source(serve, pool, program, page
         document.querySelector('#address-addr').value = 'main'; document.querySelector('#address-form').requestSubmit()""", program.build_id, addr)
     page.run_async("const done = arguments[arguments.length - 1]; window.late.catch(() => null).then(() => setTimeout(done, 100))")
     assert page.text("#address-body").startswith("Enter a complete build ID")
+    # Nor does the address of the URL, which was looked up before, when the page is shown again.
+    page.run("document.dispatchEvent(new Event('visibilitychange'))")
+    assert page.text("#address-body").startswith("Enter a complete build ID")
+    assert page.run("return document.querySelector('#address-addr').value") == "main"
 
 
 @pytest.mark.slow

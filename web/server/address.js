@@ -121,6 +121,8 @@ export async function askAddress(box, id, addr) {
 
 /* ---- */
 
+let followed = ""; // the build ID and the address of the URL that were looked up
+
 function look() {
 	const id = $("address-id").value.replace(/[\s:-]/g, "").replace(/^0x/i, "").toLowerCase(), addr = $("address-addr").value.trim();
 	if (!/^([0-9a-f]{2})+$/.test(id) || !/^(0x)?[0-9a-f]+$/i.test(addr)) {
@@ -131,6 +133,7 @@ function look() {
 		return;
 	}
 	note({ view: "server", id, addr });
+	followed = `${id} ${addr}`;
 	askAddress($("address-body"), id, addr);
 }
 
@@ -140,8 +143,6 @@ export function startAddress() {
 		look();
 	});
 }
-
-let followed = "";
 
 export function followAddress() {
 	const id = param("id"), addr = param("addr"), asked = `${id} ${addr}`;
