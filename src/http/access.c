@@ -102,10 +102,42 @@ static char *line_add_peer(char *p, const struct sockaddr *addr)
 	}
 }
 
+/* Take the next character of a path, unescaped. false: the path ends, or has a broken escape. */
+static bool take_path_char(struct str *path, char *ret)
+{
+	size_t n = path->size && path->p[0] == '%' ? 3 : 1, ignored;
+
+	if (path->size < n || !hex_unescape((struct str){ path->p, n }, true, ret, &ignored))
+		return false;
+	*path = (struct str){ path->p + n, path->size - n };
+	return true;
+}
+
+/*
+ * @url is below @prefix in the way in which the routes read it (route.c): after "http://host", with escapes, and with more
+ * slashes before the first name, which a reverse proxy may add.
+ */
+static bool is_below(const char *url, struct str prefix)
+{
+	const char *host = url[0] == '/' ? NULL : strstr(url, "://"),
+		   *slash = host ? strchr(host + 3, '/') : NULL;
+	struct str path = str_of(slash ? slash : url);
+	size_t n = 0;
+
+	while (n < prefix.size) {
+		char c;
+
+		if (!take_path_char(&path, &c) || (c != prefix.p[n] && (n != 1 || c != '/')))
+			return false;
+		n += c == prefix.p[n];
+	}
+	return true;
+}
+
 /* A request that was refused has not used its secret up, so a line with it would give it to all readers of the log. */
 static char *line_add_path(char *p, const char *end, const char *url, const char *secret_below)
 {
-	if (!secret_below || !str_starts(str_of(url), str_of(secret_below)))
+	if (!secret_below || !url || !is_below(url, str_of(secret_below)))
 		return line_add_word(p, end, url, MAX_PATH);
 	p = line_add_word(p, end, secret_below, MAX_PATH);
 	return line_add_text(p, STR("..."));
