@@ -304,6 +304,17 @@ def test_going_back_is_not_undone_by_leaving_the_field(service, page):
     assert page.run("return document.querySelector('.matcher input').value") == ""
     page.run("document.activeElement.blur()")
     idle(page)
+    # Completions of the text before it are not those of the text that came.
+    page.say("POST", "/forward")
+    shown(page, 650)
+    page.run("const e = document.querySelector('.matcher input'); e.focus(); e.setSelectionRange(3, 3); e.dispatchEvent(new Event('input'))")
+    page.wait_text(".matcher .completions", "service")
+    page.say("POST", "/back")
+    shown(page, 750)
+    page.press(DOWN, KEY_ENTER)
+    assert page.run("return [document.querySelector('.matcher input').value, document.querySelector('.matcher .completions').hidden]") == ["", True]
+    page.run("document.activeElement.blur()")
+    idle(page)
     assert not (param(page, "query") or "").endswith("}") and page.text(".said").startswith("750 · ")
 
 

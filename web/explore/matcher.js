@@ -51,8 +51,10 @@ export class Matcher {
 
 	// A text that was entered stays as it is. Another one, of a link or of the history, is shown even in a field that has the focus.
 	set(text) {
-		if (text !== this.applied || document.activeElement !== this.input)
+		if (this.input.value !== text && (text !== this.applied || document.activeElement !== this.input)) {
 			this.input.value = text;
+			this.close();
+		}
 		this.applied = text;
 	}
 
