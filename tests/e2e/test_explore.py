@@ -364,6 +364,7 @@ def test_polling_keeps_the_selected_frame_and_the_focus(service, page):
     page.run(PENDING)
     page.run("document.querySelector('[data-view=explore]').click()")
     page.wait_text(".pending", "5 addresses are being named")
+    page.run("const later = window.setTimeout; window.setTimeout = (f, ms) => later(f, Math.min(ms, 300))")
     polled = lambda what: page.wait(lambda: page.run("return window.asked.splice(0)").count(what), "a poll")  # noqa: E731
     page.run("document.querySelector('#flame').focus()")
     page.press(DOWN, DOWN)
@@ -371,6 +372,27 @@ def test_polling_keeps_the_selected_frame_and_the_focus(service, page):
     for _ in range(2):
         polled("flamegraph")
     assert chosen(page).startswith("serve; total 590")
+    # So does the part of the graph that is shown.
+    page.press("+", "+")
+    picture = "const canvas = document.querySelector('#flame canvas'), done = arguments[0]; requestAnimationFrame(() => setTimeout(() => done(canvas.toDataURL())))"
+    before = page.run_async(picture)
+    for _ in range(2):
+        polled("flamegraph")
+    idle(page)
+    assert page.run_async(picture) == before
+    # So do they in the graphs of one function.
+    page.run(FOLLOW, {"tab": "sandwich", "fn": "serve"})
+    callees = "[aria-label^='Callees.']"
+    page.wait(lambda: chosen(page, callees).startswith("serve; "), "the callees")
+    page.run("document.querySelector(arguments[0]).focus()", callees)
+    page.press(DOWN)
+    parse = chosen(page, callees)
+    assert parse.startswith("parse; ")
+    page.run("window.asked = []")
+    for _ in range(2):
+        polled("flamegraph")
+    idle(page)
+    assert chosen(page, callees) == parse and "parse" in page.text(".sandwich .strip-name")
     page.click("#tab-table")
     page.wait_text(".top-table", "parse")
     page.run("document.querySelector('.top-table td button').focus(); window.focused = document.activeElement; window.asked = []")

@@ -234,7 +234,7 @@ async function showTree() {
 	parts.empty.hidden = !nothing;
 	parts.result.hidden = nothing;
 	if (tab === "sandwich")
-		view.show(model);
+		view.show(model, known.named);
 	else if (known.shown !== model)
 		view.show(model, known.named);
 	else

@@ -70,26 +70,23 @@ export class FlameView {
 		this.graph.setColours(this.colours());
 	}
 
-	// @again: the same request with new names; keep the selected frame and the scroll position.
+	// @again: the same request with new names; keep the selected frame, and the part that is shown.
 	show(model, again) {
-		const kept = again && this.model ? { chosen: this.model.keyOf(this.graph.chosen), top: this.box.scrollTop, strip: !this.strip.node.hidden, why: !this.strip.why.hidden } : null;
+		const kept = again && this.model ? { ...this.graph.kept(), strip: !this.strip.node.hidden, why: !this.strip.why.hidden } : null;
 		this.model = model;
 		this.several = (colourNodes(model, "binary").legend[1]?.value ?? 0) >= SEVERAL * model.total[0];
 		this.labels = model.frames.name.map(visible);
 		this.labels.push(`all: ${valueText(model.total[0], model.unit)}`);
 		this.colour.lastChild.hidden = !model.compares;
 		this.graph.show(model, this.colours());
+		if (kept)
+			this.graph.keep(kept);
 		this.search();
 		this.follow();
-		if (!kept) {
+		if (!kept)
 			this.strip.hide();
-			return;
-		}
-		this.box.scrollTop = kept.top;
-		const node = model.find(kept.chosen);
-		this.graph.select(node);
-		if (kept.strip && !kept.why)
-			this.choose(node);
+		else if (kept.strip && !kept.why)
+			this.choose(this.graph.chosen);
 	}
 
 	// Apply direction, colours, search and zoom from the URL.

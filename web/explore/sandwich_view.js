@@ -17,14 +17,22 @@ class Half {
 		this.graph = new FlameGraph(this.box, {
 			label: (node) => visible(this.model.name(node)), text: (node) => spoken(this.model, node),
 			hovered: (node, event) => tooltip.show(this.model, node, event),
-			chosen: (node) => strip.show(factsOf(this.model, node), valuesText(this.model, node)),
+			chosen: () => { strip.half = this; this.describe(); },
 		});
+		this.strip = strip;
 	}
 
-	show(model, up, whole) {
+	describe() {
+		this.strip.show(factsOf(this.model, this.graph.chosen), valuesText(this.model, this.graph.chosen));
+	}
+
+	show(model, up, whole, again) {
+		const kept = again ? this.graph.kept() : null;
 		this.model = model;
 		this.graph.up = up;
 		this.graph.show(model, colourNodes(model, model.compares ? "diff" : "binary", whole).ofNode);
+		if (kept)
+			this.graph.keep(kept);
 	}
 }
 
@@ -43,8 +51,10 @@ export class SandwichView {
 		this.node = el("div", { class: "sandwich" }, el("div", { class: "tools" }, this.input, this.list, this.said), this.both, this.strip.node);
 	}
 
-	show(model) {
-		const name = param("fn"), got = name ? model.sandwich(name) : null;
+	// @named: the same request with new names, or the same answer. Of the same function, what is selected stays.
+	show(model, named) {
+		const name = param("fn"), got = name ? model.sandwich(name) : null, again = got && this.shown === name && (named || this.listed === model);
+		this.shown = got ? name : null;
 		if (document.activeElement !== this.input)
 			this.input.value = name;
 		if (this.listed !== model) {
@@ -52,7 +62,8 @@ export class SandwichView {
 			this.list.replaceChildren(...[...new Set(model.frames.name)].filter(Boolean).slice(0, SUGGESTED).map((text) => el("option", { value: text })));
 		}
 		this.both.hidden = !got;
-		this.strip.hide();
+		if (!again)
+			this.strip.hide();
 		// Many calls of a function may each be too small for the tree, and large together.
 		const cut = model.leftOut ? `${count(model.leftOut, "frame is", "frames are")} too small for this view; the table has the sums of all` : "";
 		if (!got) {
@@ -62,8 +73,10 @@ export class SandwichView {
 		}
 		const value = got.callees.total[0];
 		this.said.textContent = `${cut && "at least "}${valueText(value, model.unit)}, ${shareText(value, model.total[0])} of all${cut && `: ${cut}`}`;
-		this.callers.show(got.callers, true, model);
-		this.callees.show(got.callees, false, model);
+		this.callers.show(got.callers, true, model, again);
+		this.callees.show(got.callees, false, model, again);
+		if (again && !this.strip.node.hidden && this.strip.why.hidden)
+			this.strip.half.describe();
 	}
 
 	hide() {

@@ -55,11 +55,33 @@ export class FlameGraph {
 		this.hits = null;
 		this.zoomedTo = this.chosen = 0;
 		this.hovered = -1;
+		cancelAnimationFrame(this.moving);
 		this.view = { x0: 0, x1: Math.max(model.width, 1e-9), top: 0 };
+		this.aim = this.extent(0);
 		this.space.style.height = `${model.nRows * ROW}px`;
 		this.box.scrollTop = this.up ? model.nRows * ROW : 0;
 		this.reader.show(model, 0, this.on.text);
 		this.later();
+	}
+
+	// What the tree that is shown leaves to the next one, of the same request with other names: the selected and the zoomed
+	// frame, the scroll position, and the part that is shown, if that is not the zoomed frame (by the wheel, a key, dragging).
+	kept() {
+		const { model, aim, box } = this, { x0, x1 } = this.extent(this.zoomedTo);
+		return { chosen: model.keyOf(this.chosen), zoomed: model.keyOf(this.zoomedTo), top: box.scrollTop, width: model.width,
+			part: aim.x0 === x0 && aim.x1 === x1 ? null : aim };
+	}
+
+	// After show().
+	keep({ chosen, zoomed, top, width, part }) {
+		this.zoomedTo = zoomed ? this.model.find(zoomed) : 0;
+		// Profiles may have come since.
+		const by = this.model.width / (width || 1);
+		this.aim = part ? { x0: part.x0 * by, x1: part.x1 * by } : this.extent(this.zoomedTo);
+		cancelAnimationFrame(this.moving);
+		Object.assign(this.view, this.aim);
+		this.box.scrollTop = top;
+		this.select(chosen ? this.model.find(chosen) : 0);
 	}
 
 	setColours(colours) {
@@ -122,6 +144,7 @@ export class FlameGraph {
 	}
 
 	goTo({ x0, x1 }) {
+		this.aim = { x0, x1 };
 		const from = { ...this.view }, begun = performance.now();
 		cancelAnimationFrame(this.moving);
 		const step = (now) => {
@@ -145,6 +168,7 @@ export class FlameGraph {
 	place(x0, size) {
 		this.view.x0 = Math.max(0, Math.min(x0, this.model.width - size));
 		this.view.x1 = this.view.x0 + size;
+		this.aim = { x0: this.view.x0, x1: this.view.x1 };
 		this.later();
 	}
 
