@@ -89,7 +89,10 @@ bool pool_may_wait(void);
 void pool_wait_begin(void);
 void pool_wait_end(void);
 size_t pool_waiting(struct pool *p);
-/* As pthread_cond_wait(), for work of another thread: a wait that is not short counts as one for another machine. */
+/*
+ * As pthread_cond_wait(), for work of another thread: a wait that is not short counts as one for another machine. It returns at
+ * times without a signal, as that does: called in a loop.
+ */
 void pool_condition_wait(pthread_cond_t *c, pthread_mutex_t *lock);
 /* Close it to new work, run the queued tasks, end the threads, free. */
 void pool_free(struct pool *p);

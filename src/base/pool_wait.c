@@ -130,12 +130,21 @@ void pool_wait_end(void)
 	pthread_mutex_unlock(&p->lock);
 }
 
+/*
+ * After a short wait that was in vain the lock was free for a moment: what the caller waits for may have happened then, and
+ * will not be signalled again. So the caller looks, and the wait that it begins next on this condition is the long one.
+ */
 void pool_condition_wait(pthread_cond_t *c, pthread_mutex_t *lock)
 {
+	static _Thread_local const pthread_cond_t *waited;
 	const struct timespec until = condition_deadline(SHORT_WAIT_MS);
 
-	if (pthread_cond_clockwait(c, lock, CLOCK_MONOTONIC, &until) != ETIMEDOUT)
+	if (waited != c) {
+		if (pthread_cond_clockwait(c, lock, CLOCK_MONOTONIC, &until) == ETIMEDOUT)
+			waited = c;
 		return;
+	}
+	waited = NULL;
 	pool_wait_begin();
 	pthread_cond_wait(c, lock);
 	pool_wait_end();

@@ -8,6 +8,8 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
+#include <unistd.h>
+#include "base/condition.h"
 
 /* A worker stands still until the gate is opened, so that a test can look at the queue. */
 static struct queue *gate_reached, *gate_open;
@@ -440,6 +442,56 @@ static void too_many_waits_keep_their_workers(void **state)
 	queue_free(q);
 }
 
+/* ---- pool_condition_wait() ---- */
+
+struct waited {
+	pthread_mutex_t lock;
+	pthread_cond_t changed, ended;
+	bool begun, done, is_over; /* under the lock */
+};
+
+static void *wait_for_done(void *arg)
+{
+	struct waited *w = arg;
+
+	pthread_mutex_lock(&w->lock);
+	w->begun = true;
+	pthread_cond_signal(&w->ended);
+	while (!w->done)
+		pool_condition_wait(&w->changed, &w->lock);
+	w->is_over = true;
+	pthread_cond_signal(&w->ended);
+	pthread_mutex_unlock(&w->lock);
+	return NULL;
+}
+
+/* The signal comes after the short wait has ended, and before its thread has the lock again. */
+static void a_signal_at_the_end_of_the_short_wait_is_not_lost(void **state)
+{
+	struct waited w = { .lock = PTHREAD_MUTEX_INITIALIZER };
+	pthread_t thread;
+	bool is_over;
+
+	condition_init(&w.changed);
+	condition_init(&w.ended);
+	pthread_mutex_lock(&w.lock);
+	assert_int_equal(pthread_create(&thread, NULL, wait_for_done, &w), 0);
+	while (!w.begun)
+		pthread_cond_wait(&w.ended, &w.lock);
+	usleep(200000); /* it waits, at most 20 ms; then for the lock */
+	w.done = true;
+	pthread_cond_broadcast(&w.changed);
+	for (unsigned i = 0; i < 100 && !w.is_over; i++)
+		(void)condition_wait(&w.ended, &w.lock, 100);
+	is_over = w.is_over;
+	pthread_cond_broadcast(&w.changed);
+	pthread_mutex_unlock(&w.lock);
+	pthread_join(thread, NULL);
+	assert_true(is_over);
+	pthread_cond_destroy(&w.ended);
+	pthread_cond_destroy(&w.changed);
+}
+
 static bool may_wait_as(struct pool *p, uint32_t client, struct queue *q)
 {
 	struct pool_slot slot = { .client = client };
@@ -510,6 +562,7 @@ static void each_client_has_waits_of_its_own(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_signal_at_the_end_of_the_short_wait_is_not_lost),
 		cmocka_unit_test_setup_teardown(urgent_tasks_come_first_each_class_in_order, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_full_pool_refuses_work, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_class_that_has_all_shared_workers_leaves_others_theirs,
