@@ -97,27 +97,6 @@ static int gc_past(struct store *st, struct refs *c, int64_t now_s, uint64_t *re
 	return 0;
 }
 
-/*
- * Of two versions that met either may be acknowledged, so the one that readers do not take becomes an earlier version. One
- * without its content was not acknowledged. BLOB_MISSING. BLOB_CHANGED: its content is being collected.
- */
-static int rival_keep(struct store *st, const struct refs_record *rival, struct err *err)
-{
-	AUTO(buf_done) struct buf text = { 0 };
-	struct store_record record;
-	struct arena arena;
-	int r;
-
-	arena_init(&arena);
-	r = st->blobs->ops->get_beside(st->blobs, rival->name, &rival->stamp, STORE_MAX_RECORD, &text, err);
-	if (r == 0)
-		r = store_record_of(rival->name, buf_bytes(&text), &rival->stamp, &arena, &record, err);
-	if (r == 0)
-		r = past_add(st, rival->name, &record, STR("?"), err);
-	arena_done(&arena);
-	return r;
-}
-
 /* Versions beside the present one, of writers that were killed or gave up. Of each name the present one comes first. */
 static int gc_beside(struct store *st, struct refs *c, struct err *err)
 {
@@ -142,7 +121,7 @@ static int gc_beside(struct store *st, struct refs *c, struct err *err)
 			continue;
 		is_new = record->place == BLOB_RIVAL && !record->past && present->content != record->content;
 		if (is_new)
-			r = rival_keep(st, record, err);
+			r = past_add_rival(st, record, err);
 		if (r == 0)
 			r = st->blobs->ops->remove_beside(st->blobs, record->name, &record->stamp, err);
 		if (r < 0)

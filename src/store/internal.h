@@ -409,6 +409,11 @@ int refs_collect(struct store *st, struct refs *c, const uint32_t *contents, siz
  */
 int past_add(struct store *st, const char *name, const struct store_record *record, struct str by,
 	     struct err *err);
+/*
+ * Of two versions that met either may be acknowledged, so the one that readers do not take, a BLOB_RIVAL, becomes an earlier
+ * version. One without its content was not acknowledged. BLOB_MISSING. BLOB_CHANGED: its content is being collected.
+ */
+int past_add_rival(struct store *st, const struct refs_record *rival, struct err *err);
 /* Remove the versions of that record after the first STORE_PAST_MAX; with @all, all. */
 int past_trim(struct store *st, const char *name, bool all, struct err *err);
 /*

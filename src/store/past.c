@@ -91,6 +91,23 @@ int past_add(struct store *st, const char *name, const struct store_record *reco
 	return r < 0 ? -1 : r == BLOB_UNMET ? BLOB_CHANGED : 0;
 }
 
+int past_add_rival(struct store *st, const struct refs_record *rival, struct err *err)
+{
+	AUTO(buf_done) struct buf text = { 0 };
+	struct store_record record;
+	struct arena arena;
+	int r;
+
+	arena_init(&arena);
+	r = st->blobs->ops->get_beside(st->blobs, rival->name, &rival->stamp, STORE_MAX_RECORD, &text, err);
+	if (r == 0)
+		r = store_record_of(rival->name, buf_bytes(&text), &rival->stamp, &arena, &record, err);
+	if (r == 0)
+		r = past_add(st, rival->name, &record, STR("?"), err);
+	arena_done(&arena);
+	return r;
+}
+
 /* ---- versions of one object ---- */
 
 struct versions {

@@ -24,6 +24,8 @@ struct verify_found {
 struct verify {
 	struct store *st;
 	struct refs c;
+	struct map
+		rivals; /* names of records -> index + 1 of their first BLOB_RIVAL; the others come after it */
 	const struct store_verify_options *o;
 	struct store_verify_result result;
 	pthread_mutex_t lock;
@@ -46,25 +48,63 @@ static void verify_report(void *arg, struct str what, const struct err *why)
 		v->o->bad(v->o->arg_bad, what, why);
 }
 
+/* ---- removing records ---- */
+
+static void verify_note_rivals(struct verify *v)
+{
+	for (size_t i = 0; i < v->c.n_records; i++) {
+		const struct refs_record *record = &v->c.records[i];
+		struct bytes name = bytes_of(record->name, strlen(record->name));
+
+		if (record->place == BLOB_RIVAL && !record->past && !map_get(&v->rivals, name))
+			map_put(&v->rivals, name, (void *)(uintptr_t)(i + 1));
+	}
+}
+
+/* BLOB_CHANGED: not now. */
+static int verify_keep_rivals(struct verify *v, const char *name, struct err *err)
+{
+	size_t i = (size_t)(uintptr_t)map_get(&v->rivals, bytes_of(name, strlen(name)));
+
+	for (; i && i <= v->c.n_records && strcmp(v->c.records[i - 1].name, name) == 0; i++) {
+		int r = v->c.records[i - 1].place == BLOB_RIVAL
+				? past_add_rival(v->st, &v->c.records[i - 1], err)
+				: 0;
+
+		if (r < 0 || r == BLOB_CHANGED)
+			return r;
+	}
+	return 0;
+}
+
+/*
+ * The record that readers take, as it was when it was counted. All versions of a record are removed with it, but a rival may
+ * be the one that was acknowledged, and is whole: it becomes an earlier version.
+ */
+static int verify_remove_present(struct verify *v, const char *name, const struct blob_stamp *stamp,
+				 struct err *err)
+{
+	struct blobs *b = v->st->blobs;
+	int r = verify_keep_rivals(v, name, err);
+
+	if (r == 0)
+		r = b->ops->remove(b, name, stamp, err);
+	v->result.n_removed += r == 0;
+	return MIN(r, 0);
+}
+
 /* Report all records that name content @at, and with @remove remove them. */
 static int verify_condemn(struct verify *v, size_t at, bool remove, const struct err *why, struct err *err)
 {
-	struct blobs *b = v->st->blobs;
-
 	for (uint32_t i = v->c.contents[at].last; i; i = v->c.records[i - 1].before) {
 		const struct refs_record *record = &v->c.records[i - 1];
-		int r;
 
 		/* Another version than the present one is removed by the collector. */
 		if (record->place != BLOB_PRESENT)
 			continue;
 		verify_report(v, str_of(record->name), why);
-		if (!remove)
-			continue;
-		r = b->ops->remove(b, record->name, &record->stamp, err);
-		if (r < 0)
+		if (remove && verify_remove_present(v, record->name, &record->stamp, err) < 0)
 			return -1;
-		v->result.n_removed += r == 0;
 	}
 	return 0;
 }
@@ -76,12 +116,16 @@ static int verify_remove_bad(struct verify *v, struct err *err)
 
 	for (size_t i = 0; i < v->c.n_bad; i++) {
 		const struct refs_bad *bad = &v->c.bad[i];
-		int r = BLOB_MISSING;
+		int r;
 
-		if (bad->is_damaged && bad->place == BLOB_PRESENT)
-			r = b->ops->remove(b, bad->name, &bad->stamp, err);
-		else if (bad->is_damaged && bad->place != BLOB_BESIDE)
-			r = b->ops->remove_beside(b, bad->name, &bad->stamp, err);
+		if (!bad->is_damaged || bad->place == BLOB_BESIDE)
+			continue;
+		if (bad->place == BLOB_PRESENT) {
+			if (verify_remove_present(v, bad->name, &bad->stamp, err) < 0)
+				return -1;
+			continue;
+		}
+		r = b->ops->remove_beside(b, bad->name, &bad->stamp, err);
 		if (r < 0)
 			return -1;
 		v->result.n_removed += r == 0;
@@ -227,6 +271,8 @@ int store_verify(struct store *st, const struct store_verify_options *o, struct 
 		return -1;
 	pthread_mutex_init(&v.lock, NULL);
 	condition_init(&v.changed);
+	if (o->remove)
+		verify_note_rivals(&v);
 	r = o->remove ? verify_remove_bad(&v, err) : 0;
 	if (r == 0)
 		r = verify_run(&v, err);
@@ -234,6 +280,7 @@ int store_verify(struct store *st, const struct store_verify_options *o, struct 
 	v.result.n_objects = v.c.n_records - v.c.n_past - v.c.n_beside;
 	v.result.bytes = v.bytes_checked;
 	free(v.found);
+	map_done(&v.rivals);
 	pthread_cond_destroy(&v.changed);
 	pthread_mutex_destroy(&v.lock);
 	refs_done(&v.c);

@@ -561,6 +561,77 @@ static void a_rival_of_a_damaged_version_stays(void **state)
 	store_close(st);
 }
 
+static void verify_and_remove(struct store *st, unsigned n_removed)
+{
+	struct store_verify_result v;
+	struct err err = { 0 };
+
+	assert_done(store_verify(st, &(struct store_verify_options){ .remove = true }, &v, &err));
+	assert_int_equal(v.n_removed, n_removed);
+}
+
+/* With the damaged one all versions of that object go: the other one may be acknowledged, and is whole. */
+static void verify_keeps_the_rival_of_a_damaged_version(void **state)
+{
+	struct bucket_fixture *f = *state;
+	struct store *st = open_store(f), *other;
+	char present[BUCKET_NAME_SIZE];
+	struct store_gc_result gc;
+	struct store_key key;
+	struct err err = { 0 };
+
+	push(st, "one");
+	other = store_open_blobs(open_blobs(f, hide_others, NULL), &(struct store_options){ 0 });
+	push(other, "two");
+	name_of_last(f, present);
+	put_object(f, present, "damaged");
+	clock_test_advance(3600 * 1000);
+	verify_and_remove(st, 1);
+	assert_int_equal(count(f, "keys/"), 0);
+	assert_int_equal(count(f, "past/"), 1);
+	clock_test_advance(3600 * 1000);
+	assert_done(store_gc(st, NULL, NULL, &gc, &err));
+	assert_int_equal(count(f, "data/"), 1);
+	assert_true(store_key_parse(STR("ab/debuginfo"), &key));
+	assert_done(store_restore(st, &key, STR(""), STR("a"), &err));
+	store_close(other);
+	store_close(st);
+}
+
+static void damage_object(struct bucket_fixture *f, const char *prefix)
+{
+	char name[BUCKET_NAME_SIZE];
+	struct err err = { 0 };
+
+	assert_done(f->bucket->ops->list(f->bucket, prefix, "", note_name, name, &err));
+	put_object(f, name, "bad");
+}
+
+/* The same where the content of the present version is damaged. */
+static void verify_keeps_the_rival_of_a_version_with_a_damaged_content(void **state)
+{
+	struct bucket_fixture *f = *state;
+	struct store *st = open_store(f), *other;
+	char present[BUCKET_NAME_SIZE], prefix[BUCKET_NAME_SIZE];
+	struct version_name v;
+	size_t blob;
+
+	push(st, "one");
+	other = store_open_blobs(open_blobs(f, hide_others, NULL), &(struct store_options){ 0 });
+	push(other, "two");
+	name_of_last(f, present);
+	assert_true(version_name_read(present, &v, &blob));
+	snprintf(prefix, sizeof(prefix), "%s!", v.content);
+	damage_object(f, prefix);
+	clock_test_advance(3600 * 1000);
+	verify_and_remove(st, 1);
+	assert_int_equal(count(f, "keys/"), 0);
+	assert_int_equal(count(f, "past/"), 1);
+	assert_int_equal(count(f, "data/"), 1);
+	store_close(other);
+	store_close(st);
+}
+
 /* Left by a writer that was killed, and damaged since: nobody wants it, nor its content. */
 static void a_damaged_version_that_was_replaced_is_removed(void **state)
 {
@@ -827,6 +898,8 @@ int main(void)
 		IN_BUCKET(a_scan_reads_many_at_a_time_in_order),
 		IN_BUCKET(an_old_rival_becomes_an_earlier_version),
 		IN_BUCKET(a_rival_of_a_damaged_version_stays),
+		IN_BUCKET(verify_keeps_the_rival_of_a_damaged_version),
+		IN_BUCKET(verify_keeps_the_rival_of_a_version_with_a_damaged_content),
 		IN_BUCKET(a_damaged_version_that_was_replaced_is_removed),
 		BY_A_SERVER(nothing_is_swept_by_the_clock_of_this_machine),
 		BY_A_SERVER(nothing_is_swept_by_an_answer_that_is_a_year_ahead),
