@@ -122,6 +122,34 @@ static int evict_unnamed(struct store *st, struct refs *c, bool kept, uint64_t t
 	return r;
 }
 
+/*
+ * Damaged records of earlier versions: these go before all objects, and nobody can restore them. Then their contents go.
+ */
+static int evict_bad_past(struct store *st, struct refs *c, uint64_t target, struct evict_batch *batch,
+			  struct store_evict_result *result, struct err *err)
+{
+	struct blobs *b = st->blobs;
+	int64_t replaced_s;
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n_bad && batch_is_short(batch, c, target); i++) {
+		struct refs_bad *bad = &c->bad[i];
+		int r;
+
+		if (!refs_bad_is_past(bad, &replaced_s))
+			continue;
+		r = b->ops->remove(b, bad->name, &bad->stamp, err);
+		if (r < 0)
+			return -1;
+		if (r == BLOB_CHANGED)
+			continue;
+		refs_forget_bad(c, bad);
+		result->n_objects += r == 0;
+		n++;
+	}
+	return n ? evict_unnamed(st, c, false, target, batch, result, err) : 0;
+}
+
 /* After sorting: the records before those of pushed objects. */
 static size_t evict_cheap(const struct refs *c)
 {
@@ -144,7 +172,8 @@ static int evict_down(struct store *st, struct refs *c, uint64_t target, struct 
 	/* A record seen by the walk may not be on disk yet, and one on disk may name a content that goes. */
 	if (b->ops->settle_all(b, err) < 0)
 		return -1;
-	if (evict_unnamed(st, c, false, target, &batch, result, err) < 0)
+	if (evict_unnamed(st, c, false, target, &batch, result, err) < 0 ||
+	    evict_bad_past(st, c, target, &batch, result, err) < 0)
 		return -1;
 	if (c->n_records)
 		qsort(c->records, c->n_records, sizeof(*c->records), record_by_worth);

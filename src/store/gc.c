@@ -81,6 +81,27 @@ static int gc_partials(struct store *st, int64_t now_s, uint64_t *ret_n, struct 
 	return r;
 }
 
+/* The time in a record that is damaged is not known, but its name has it. */
+static int gc_bad_past(struct store *st, struct refs *c, int64_t before_s, uint64_t *ret_n, struct err *err)
+{
+	for (size_t i = 0; i < c->n_bad; i++) {
+		struct refs_bad *bad = &c->bad[i];
+		int64_t replaced_s;
+		int r;
+
+		if (!refs_bad_is_past(bad, &replaced_s) || replaced_s > before_s)
+			continue;
+		r = st->blobs->ops->remove(st->blobs, bad->name, &bad->stamp, err);
+		if (r < 0)
+			return -1;
+		if (r == BLOB_CHANGED)
+			continue;
+		refs_forget_bad(c, bad);
+		*ret_n += r == 0;
+	}
+	return 0;
+}
+
 /* The contents become garbage now or with the next collection. */
 static int gc_past(struct store *st, struct refs *c, int64_t now_s, uint64_t *ret_n, struct err *err)
 {
@@ -94,7 +115,7 @@ static int gc_past(struct store *st, struct refs *c, int64_t now_s, uint64_t *re
 		c->contents[record->content].n_records--;
 		(*ret_n)++;
 	}
-	return 0;
+	return gc_bad_past(st, c, now_s - STORE_PAST_S, ret_n, err);
 }
 
 /* Versions beside the present one, of writers that were killed or gave up. Of each name the present one comes first. */
@@ -103,10 +124,18 @@ static int gc_beside(struct store *st, struct refs *c, struct err *err)
 	const struct refs_record *present = NULL;
 
 	/* A rival that is damaged stays: it may be acknowledged. */
-	for (size_t i = 0; i < c->n_bad; i++)
-		if (c->bad[i].place == BLOB_REPLACED &&
-		    st->blobs->ops->remove_beside(st->blobs, c->bad[i].name, &c->bad[i].stamp, err) < 0)
+	for (size_t i = 0; i < c->n_bad; i++) {
+		struct refs_bad *bad = &c->bad[i];
+		int r;
+
+		if (bad->place != BLOB_REPLACED)
+			continue;
+		r = st->blobs->ops->remove_beside(st->blobs, bad->name, &bad->stamp, err);
+		if (r < 0)
 			return -1;
+		if (r != BLOB_CHANGED)
+			refs_forget_bad(c, bad);
+	}
 	for (size_t i = 0; i < c->n_records; i++) {
 		struct refs_record *record = &c->records[i];
 		bool is_new;
@@ -137,42 +166,74 @@ static int gc_beside(struct store *st, struct refs *c, struct err *err)
 
 #define GC_BAD_EVERY_MS (INT64_C(24) * 3600 * 1000) /* at most so often the same line */
 
-/* What is kept for them. A service collects every few seconds at times, so the same is not said each time. */
-static void gc_note_bad(struct store *st, const struct refs *c)
+/*
+ * Which one to name: the first that a push ends, then the first of an earlier version; those of a newer lode come and go while
+ * that runs, and would hide the others.
+ */
+static unsigned bad_rank(const struct refs_bad *bad)
 {
-	AUTO(buf_done) struct buf line = { 0 };
-	const struct refs_bad *first = NULL;
-	uint64_t n_kept = 0, bytes = 0, hash;
-	int64_t now_ms = clock_mono_ms();
-	size_t n = 0;
+	return bad->is_newer ? 2 : str_starts(str_of(bad->name), STORE_PAST) ? 1 : 0;
+}
 
+/* NULL: none is left. */
+static const struct refs_bad *bad_to_name(const struct refs *c, size_t *ret_n)
+{
+	const struct refs_bad *ret = NULL;
+
+	*ret_n = 0;
 	for (size_t i = 0; i < c->n_bad; i++) {
-		if (c->bad[i].place == BLOB_REPLACED)
+		if (c->bad[i].is_gone)
 			continue;
-		first = n++ ? first : &c->bad[i];
+		++*ret_n;
+		if (!ret || bad_rank(&c->bad[i]) < bad_rank(ret))
+			ret = &c->bad[i];
 	}
-	if (!first)
-		return;
+	return ret;
+}
+
+static void bad_line(const struct refs *c, const struct refs_bad *first, size_t n, struct buf *ret)
+{
+	uint64_t n_kept = 0, bytes = 0;
+
 	for (size_t i = 0; i < c->n_contents; i++) {
 		if (!refs_is_kept(c, i))
 			continue;
 		n_kept++;
 		bytes += c->contents[i].stored_size;
 	}
-	buf_printf(&line, "%s", first->why);
+	buf_printf(ret, "%s", first->why);
 	if (n > 1)
-		buf_printf(&line, ", and %zu more records are damaged", n - 1);
+		buf_printf(ret, ", and %zu more records are damaged", n - 1);
 	if (n_kept)
-		buf_printf(&line, "; %llu unreferenced contents (%llu bytes) are kept meanwhile",
+		buf_printf(ret, "; %llu unreferenced contents (%llu bytes) are kept meanwhile",
 			   (unsigned long long)n_kept, (unsigned long long)bytes);
-	buf_printf(&line, "; push the file again, or %s",
+	buf_printf(ret, "; %s%s",
+		   str_starts(str_of(first->name), STORE_PAST) ? "" : "push the file again, or ",
 		   first->is_newer ? "use the newer lode that has written the record"
 				   : "remove the record with lode store verify --remove");
-	hash = hash64(line.p, line.size, 0);
+}
+
+/*
+ * What is kept for them. A service collects every few seconds at times, and the bytes change with each removal, so the same
+ * record is named once a day.
+ */
+static void gc_note_bad(struct store *st, const struct refs *c)
+{
+	AUTO(buf_done) struct buf line = { 0 };
+	int64_t now_ms = clock_mono_ms();
+	const struct refs_bad *first;
+	uint64_t hash;
+	size_t n;
+
+	first = bad_to_name(c, &n);
+	if (!first)
+		return;
+	hash = hash64(first->why, strlen(first->why), 0);
 	if (hash == st->bad_said && now_ms - st->bad_said_ms < GC_BAD_EVERY_MS)
 		return;
 	st->bad_said = hash;
 	st->bad_said_ms = now_ms;
+	bad_line(c, first, n, &line);
 	log_warn("store", "%s", buf_cstr(&line));
 }
 

@@ -94,7 +94,7 @@ struct store {
 	int64_t opened_s;            /* the wall clock at the start */
 	struct age_clock clock;      /* gc.c's; opened by the first collection */
 	bool has_clock;
-	uint64_t bad_said; /* hash of gc.c's last line about damaged records; 0: none */
+	uint64_t bad_said; /* hash of the damaged record in gc.c's last line about them; 0: none */
 	int64_t bad_said_ms;
 	struct maintain *maintain;   /* NULL: none */
 	struct pack *pack;           /* NULL: none */
@@ -339,7 +339,7 @@ struct refs_content {
 	uint32_t n_records;
 	uint32_t last; /* index + 1 of the last of its records; 0: none */
 	bool raw, there;
-	bool bad_names; /* a record that is damaged names it */
+	uint32_t bad_names; /* so many records that are damaged name it */
 };
 /* A record that is damaged or of a newer version, or (only if refs_count() has a @bad) cannot be read now. */
 struct refs_bad {
@@ -350,6 +350,8 @@ struct refs_bad {
 	bool is_newer;    /* its sum is right, but a value is unknown: a newer version may have written it */
 	bool has_content; /* it names the content with this SHA-256: */
 	bool is_sure;     /* ... which is not from its bytes */
+	bool is_vague;    /* nobody knows its content */
+	bool is_gone;     /* refs_forget_bad() */
 	uint8_t sha256[STORE_SHA256_SIZE];
 };
 /*
@@ -390,6 +392,13 @@ void refs_done(struct refs *c);
 bool refs_is_garbage(const struct refs *c, size_t i);
 /* ... or is it kept for damaged records? */
 bool refs_is_kept(const struct refs *c, size_t i);
+/* It was removed: its content is not kept for it any more. */
+void refs_forget_bad(struct refs *c, struct refs_bad *bad);
+/*
+ * A damaged record of an earlier version: no command can restore that. Only the present one, and no BLOB_RIVAL. When it was
+ * replaced says its name.
+ */
+bool refs_bad_is_past(const struct refs_bad *bad, int64_t *ret_replaced_s);
 /*
  * Remove those of the @n contents (indices) that no record names. *ret_n and *ret_bytes: what was removed, which is not
  * `there` any more; *ret_young: those that stay for now. These three are added to.
@@ -421,6 +430,8 @@ int past_trim(struct store *st, const char *name, bool all, struct err *err);
  * the name of none.
  */
 bool past_key_name(const char *name, struct buf *ret);
+/* When the earlier version with that name was replaced, in milliseconds since 1970. false: it is the name of none. */
+bool past_name_ms(const char *name, int64_t *ret);
 
 /* ---- object_list.c: all take NULL ---- */
 

@@ -40,6 +40,16 @@ bool past_key_name(const char *name, struct buf *ret)
 	return true;
 }
 
+bool past_name_ms(const char *name, int64_t *ret)
+{
+	AUTO(buf_done) struct buf key = { 0 };
+
+	if (!str_starts(str_of(name), STORE_PAST) || !past_key_name(name, &key))
+		return false;
+	*ret = (int64_t)(strtoull(name + strlen(name) - TAIL_SIZE + 1, NULL, 16) & INT64_MAX);
+	return true;
+}
+
 static void past_name(const char *name, const struct store_meta *meta, struct buf *ret)
 {
 	char hex[2 * STORE_SHA256_SIZE + 1];

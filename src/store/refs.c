@@ -123,23 +123,49 @@ static void refs_add_bad(struct refs_walk *w, const struct blob_scanned *scanned
 		w->bad(w->arg, str_of(scanned->name), why);
 }
 
+/* Add @n to the records that name its content. false: nobody knows that content. */
+static bool bad_contents_add(struct refs *c, const struct refs_bad *bad, int n)
+{
+	bool found = bad->is_sure;
+
+	for (unsigned raw = 0; raw < 2 && bad->has_content; raw++) {
+		struct refs_content *content = refs_content_find(c, bad->sha256, raw);
+
+		if (!content || !content->there)
+			continue;
+		content->bad_names += (uint32_t)n;
+		found = true;
+	}
+	return found;
+}
+
 /* All contents are listed. One that the bytes of a record name, and that is not there, is none: these bytes are damaged. */
 static void refs_find_bad_contents(struct refs *c)
 {
 	for (size_t i = 0; i < c->n_bad; i++) {
-		const struct refs_bad *bad = &c->bad[i];
-		bool found = bad->is_sure;
-
-		for (unsigned raw = 0; raw < 2 && bad->has_content; raw++) {
-			struct refs_content *content = refs_content_find(c, bad->sha256, raw);
-
-			if (!content || !content->there)
-				continue;
-			content->bad_names = true;
-			found = true;
-		}
-		c->n_vague += !found;
+		c->bad[i].is_vague = !bad_contents_add(c, &c->bad[i], 1);
+		c->n_vague += c->bad[i].is_vague;
 	}
+}
+
+void refs_forget_bad(struct refs *c, struct refs_bad *bad)
+{
+	if (bad->is_gone)
+		return;
+	bad->is_gone = true;
+	c->n_vague -= bad->is_vague;
+	if (!bad->is_vague)
+		(void)bad_contents_add(c, bad, -1);
+}
+
+bool refs_bad_is_past(const struct refs_bad *bad, int64_t *ret_replaced_s)
+{
+	int64_t ms;
+
+	if (!bad->is_damaged || bad->is_gone || bad->place != BLOB_PRESENT || !past_name_ms(bad->name, &ms))
+		return false;
+	*ret_replaced_s = ms / 1000;
+	return true;
 }
 
 bool refs_is_kept(const struct refs *c, size_t i)
@@ -149,7 +175,7 @@ bool refs_is_kept(const struct refs *c, size_t i)
 	if (!content->there || content->n_records)
 		return false;
 	if (content->bad_names || !c->n_vague)
-		return content->bad_names;
+		return content->bad_names > 0;
 	other = refs_content_find(c, content->sha256, !content->raw);
 	return !other || !other->there || !other->n_records;
 }

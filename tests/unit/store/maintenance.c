@@ -501,26 +501,36 @@ static void a_record_under_another_name_keeps_all_contents(void **state)
 	tear_down_damage(f);
 }
 
-/* Its sum is right, but it has a value that this version does not know. */
-static void a_record_of_a_newer_version_stays_with_its_content(void **state)
+/* A value that this version does not know, and a sum that is right. */
+static void put_newer_record(struct store_fixture *f, const char *key_text)
 {
-	AUTO(buf_done) struct buf text = { 0 };
-	struct store_fixture *f = *state;
-	struct store_verify_result v;
-	struct store_record record;
+	AUTO(buf_done) struct buf name = { 0 }, text = { 0 };
+	struct store_key key = key_of(key_text);
 	char content[STORE_CONTENT_NAME_SIZE], *at;
+	struct store_record record;
 	struct err err = { 0 };
 
-	set_up_damage(f);
-	assert_done(store_record_text(f->st, "keys/ab/ab.debuginfo", &f->arena, &record, &text, &err));
+	store_record_name(&key, &name);
+	assert_done(store_record_text(f->st, buf_cstr(&name), &f->arena, &record, &text, &err));
 	at = strstr(buf_cstr(&text), "quality: dwarf\n");
 	assert_non_null(at);
 	memcpy(at, "quality: novel\n", 15);
 	text.size -= strlen("sum: 0123456789abcdef\n");
 	buf_printf(&text, "sum: %016llx\n", (unsigned long long)hash64(text.p, text.size, 0));
-	assert_done(f->st->blobs->ops->put(f->st->blobs, "keys/ab/ab.debuginfo", buf_bytes(&text),
+	assert_done(f->st->blobs->ops->put(f->st->blobs, buf_cstr(&name), buf_bytes(&text),
 					   store_content_name(record.meta.sha256, record.meta.raw, content),
 					   &record.stamp, &err));
+	clock_test_advance(60000);
+}
+
+/* Its sum is right, but it has a value that this version does not know. */
+static void a_record_of_a_newer_version_stays_with_its_content(void **state)
+{
+	struct store_fixture *f = *state;
+	struct store_verify_result v;
+
+	set_up_damage(f);
+	put_newer_record(f, "ab/debuginfo");
 	remove_object(f, "cd/debuginfo");
 	assert_int_equal(collect(f).n_contents, 1);
 	assert_non_null(strstr(warned.last, "quality: not a value for it; 1 unreferenced contents ("));
@@ -618,6 +628,124 @@ static void the_content_that_a_damaged_record_names_is_not_evicted(void **state)
 	tear_down_damage(f);
 }
 
+/* Garbage that is kept grows with each push that replaces another one: that is nothing new of the record. */
+static void a_damaged_record_is_named_once_a_day_while_garbage_grows(void **state)
+{
+	struct store_fixture *f = *state;
+
+	set_up_damage(f);
+	damage_record(f, "ab/debuginfo", 0);
+	for (unsigned i = 0; i < 3; i++) {
+		char key[16];
+
+		snprintf(key, sizeof(key), "c%u/debuginfo", i);
+		assert_int_equal(put(f, key, STORE_PUSHED, i), 0);
+		clock_test_advance(60000);
+		remove_object(f, key);
+		collect(f);
+	}
+	assert_int_equal(warned.n, 1);
+	/* Another one is. */
+	assert_int_equal(text_put(f, "ab/debuginfo", STORE_PUSHED, STORE_DWARF, "one"), 0);
+	damage_record(f, "cd/debuginfo", 0);
+	collect(f);
+	assert_int_equal(warned.n, 2);
+	assert_non_null(strstr(warned.last, "keys/cd/cd.debuginfo: "));
+	tear_down_damage(f);
+}
+
+/* While a newer lode runs, its records come and go: what to do about the damaged one would not be said. */
+static void a_record_of_a_newer_version_does_not_hide_a_damaged_one(void **state)
+{
+	struct store_fixture *f = *state;
+
+	set_up_damage(f);
+	damage_record(f, "cd/debuginfo", KEEPS_SHA256);
+	put_newer_record(f, "ab/debuginfo");
+	collect(f);
+	assert_int_equal(warned.n, 1);
+	assert_non_null(strstr(warned.last, "keys/cd/cd.debuginfo: "));
+	assert_non_null(strstr(warned.last, ", and 1 more records are damaged"));
+	assert_non_null(strstr(warned.last, "or remove the record with lode store verify"));
+	tear_down_damage(f);
+}
+
+static int note_blob_name(void *arg, const char *name, const struct blob_stamp *stamp, struct err *err)
+{
+	buf_printf(arg, "%s", name);
+	return 0;
+}
+
+/* "one", the earlier version of ab/debuginfo, with another last byte, or as an empty file. */
+static void damage_earlier_version(struct store_fixture *f, bool is_empty)
+{
+	AUTO(buf_done) struct buf name = { 0 }, text = { 0 };
+	struct blobs *b = f->st->blobs;
+	char content[STORE_CONTENT_NAME_SIZE];
+	struct store_record record;
+	struct err err = { 0 };
+
+	assert_int_equal(text_put(f, "ab/debuginfo", STORE_PUSHED, STORE_DWARF, "three"), 0);
+	assert_done(b->ops->list(b, STORE_PAST, STR(""), note_blob_name, &name, &err));
+	assert_done(store_record_text(f->st, buf_cstr(&name), &f->arena, &record, &text, &err));
+	text.p[text.size - 1] ^= 1;
+	assert_done(b->ops->put(b, buf_cstr(&name), bytes_of(text.p, is_empty ? 0 : text.size),
+				store_content_name(record.meta.sha256, record.meta.raw, content),
+				&record.stamp, &err));
+	clock_test_advance(60000);
+}
+
+static void a_damaged_earlier_version_goes_by_its_age(void **state)
+{
+	struct store_fixture *f = *state;
+	struct store_gc_result gc;
+
+	for (unsigned i = 0; i < 2; i++) {
+		set_up_damage(f);
+		damage_earlier_version(f, i == 1);
+		gc = collect(f);
+		assert_int_equal(gc.n_past, 0);
+		assert_int_equal(gc.n_contents, 0);
+		assert_int_equal(verify(f, false).n_contents, 3);
+		/* No push mends it. */
+		assert_int_equal(warned.n, 1);
+		assert_non_null(strstr(warned.last, "past/ab/ab.debuginfo."));
+		assert_null(strstr(warned.last, "push the file again"));
+		assert_non_null(strstr(warned.last, "; remove the record with lode store verify"));
+		clock_test_advance(STORE_PAST_S * 1000);
+		gc = collect(f);
+		assert_int_equal(gc.n_past, 1);
+		assert_int_equal(gc.n_contents, 1);
+		assert_int_equal(gc.n_young, 0);
+		assert_int_equal(warned.n, 1);
+		assert_int_equal(verify(f, false).n_bad, 0);
+		assert_string_equal(text_get(f, "ab/debuginfo", NULL), "three");
+		remove_object(f, "ab/debuginfo");
+		collect(f);
+		tear_down_damage(f);
+	}
+}
+
+/* As all earlier versions. No command could restore it. */
+static void a_damaged_earlier_version_is_evicted_first(void **state)
+{
+	struct store_fixture *f = *state;
+	uint64_t used = 0;
+
+	set_up_damage(f);
+	damage_earlier_version(f, false);
+	text_put(f, "a1/debuginfo", STORE_FETCHED, STORE_DWARF, "four");
+	clock_test_advance(60000);
+	collect(f);
+	assert_true(store_usage(f->st, &used) && used > 0);
+	assert_int_equal(evict(f, used - 1), 1);
+	assert_int_equal(verify(f, false).n_bad, 0);
+	assert_int_equal(verify(f, false).n_contents, 3);
+	assert_true(is_stored(f, "a1/debuginfo"));
+	assert_string_equal(text_get(f, "ab/debuginfo", NULL), "three");
+	tear_down_damage(f);
+}
+
 static int get_over_bad_sector(struct blobs *b, const char *name, size_t max, struct buf *ret,
 			       struct blob_stamp *ret_stamp, struct err *err)
 {
@@ -691,6 +819,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(contents_that_are_kept_go_before_pushed_objects, set_up,
 						tear_down),
 		IN_EACH(the_content_that_a_damaged_record_names_is_not_evicted),
+		cmocka_unit_test_setup_teardown(a_damaged_record_is_named_once_a_day_while_garbage_grows,
+						set_up, tear_down),
+		IN_EACH(a_record_of_a_newer_version_does_not_hide_a_damaged_one),
+		IN_EACH(a_damaged_earlier_version_goes_by_its_age),
+		IN_EACH(a_damaged_earlier_version_is_evicted_first),
 		cmocka_unit_test_setup_teardown(nothing_is_collected_beside_a_record_that_cannot_be_read,
 						set_up, tear_down),
 	};
