@@ -38,7 +38,8 @@ struct bucket_parts {
 	int fd;                      /* of the staging file */
 	struct staging mark;         /* parts_mark() */
 	char *note_path;             /* NULL: after a kill nobody knows of the upload */
-	char *aside_path; /* the note's, when the upload is aborted; set before `stop`. NULL: none */
+	/* The note's, when the upload is aborted; set before `stop`, or by the thread that begins. NULL: none. */
+	char *aside_path;
 	uint64_t part_size;
 	/* set before `opened` */
 	char object[BUCKET_NAME_SIZE], id[BUCKET_UPLOAD_SIZE];
@@ -177,13 +178,49 @@ static bool id_is_plain(const char *id)
 	return true;
 }
 
+static char *note_aside_path(const char *path)
+{
+	return mem_printf("%s-%016llx", path, (unsigned long long)random_id());
+}
+
 /* The note of an upload that nobody goes on with: the next sweep aborts that. */
 static char *note_set_aside(const char *path)
 {
-	char *aside = mem_printf("%s-%016llx", path, (unsigned long long)random_id());
+	char *aside = note_aside_path(path);
 
 	(void)rename(path, aside);
 	return aside;
+}
+
+/*
+ * Before it begins: set the note aside that could not be resumed, since it is of another bucket, or of another content. If this
+ * upload was dropped meanwhile, that note may be of the next one, which runs. Under the lock, so that it is not dropped now.
+ */
+static int parts_take_note(struct bucket_parts *p, struct err *err)
+{
+	bool stop;
+
+	pthread_mutex_lock(&p->lock);
+	stop = p->stop;
+	if (!stop && p->note_path)
+		free(note_set_aside(p->note_path));
+	pthread_mutex_unlock(&p->lock);
+	return stop ? err_set(err, ERR_CANCELLED, "stopped") : 0;
+}
+
+/* It has begun. If it was dropped meanwhile, the next upload may have a note: this one is for the sweep. */
+static void parts_put_note(struct bucket_parts *p)
+{
+	struct parts_note note = { .part_size = p->part_size };
+
+	memcpy(note.object, p->object, sizeof(note.object));
+	memcpy(note.id, p->id, sizeof(note.id));
+	memcpy(note.where, p->s->bucket->where, sizeof(note.where));
+	pthread_mutex_lock(&p->lock);
+	if (p->stop && !p->aside_path)
+		p->aside_path = note_aside_path(p->note_path);
+	parts_note_begin(p->stop ? p->aside_path : p->note_path, &note);
+	pthread_mutex_unlock(&p->lock);
 }
 
 static int parts_begin(struct bucket_parts *p, bool *ret_there, struct err *err)
@@ -199,19 +236,10 @@ static int parts_begin(struct bucket_parts *p, bool *ret_there, struct err *err)
 	if (r != BLOB_MISSING)
 		return r;
 	generation_name_write(p->content, p->generation, p->object);
-	/* One that could not be resumed: of another bucket, or of another content. */
-	if (p->note_path)
-		free(note_set_aside(p->note_path));
-	if (b->ops->upload_begin(b, p->object, p->id, err) < 0)
+	if (parts_take_note(p, err) < 0 || b->ops->upload_begin(b, p->object, p->id, err) < 0)
 		return -1;
-	if (p->note_path && id_is_plain(p->id)) {
-		struct parts_note note = { .part_size = p->part_size };
-
-		memcpy(note.object, p->object, sizeof(note.object));
-		memcpy(note.id, p->id, sizeof(note.id));
-		memcpy(note.where, b->where, sizeof(note.where));
-		parts_note_begin(p->note_path, &note);
-	}
+	if (p->note_path && id_is_plain(p->id))
+		parts_put_note(p);
 	return 0;
 }
 

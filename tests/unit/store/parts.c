@@ -27,12 +27,23 @@ struct parts_fixture {
 	atomic_bool late;       /* of the parts that fail, one fails late: when another one is put again */
 	atomic_bool waits;      /* it does */
 	atomic_bool swept;
+	const char *held_op; /* the first one waits until `held` is false; NULL: none */
+	atomic_bool held, is_held;
 };
+
+static void hold_operation(struct parts_fixture *f, const char *op)
+{
+	if (!f->held_op || strcmp(op, f->held_op) != 0 || atomic_exchange(&f->is_held, true))
+		return;
+	for (unsigned i = 0; i < 20000 && atomic_load(&f->held); i++)
+		usleep(1000);
+}
 
 static int count_operation(void *arg, const char *op, const char *name, struct err *err)
 {
 	struct parts_fixture *f = arg;
 
+	hold_operation(f, op);
 	if (atomic_load(&f->away)) {
 		if (strcmp(op, "part") == 0 && atomic_exchange(&f->late, false)) {
 			unsigned n = atomic_load(&f->n_parts);
@@ -244,6 +255,69 @@ static void an_upload_into_another_bucket_is_left_alone(void **state)
 	bucket_memory_free(second);
 }
 
+static unsigned n_in_tmp(struct parts_fixture *f)
+{
+	AUTO(mem_freep) char *path = mem_printf("%s/tmp", f->dir);
+	DIR *d = opendir(path);
+	struct dirent *e;
+	unsigned n = 0;
+
+	assert_non_null(d);
+	while ((e = readdir(d)))
+		n += e->d_name[0] != '.';
+	closedir(d);
+	return n;
+}
+
+/*
+ * The bucket is slow: an upload has not begun when its client is gone, and the next one with that staging file runs. The note
+ * of that must stay where it is, or a sweep aborts it.
+ */
+static void begin_late(struct parts_fixture *f, const char *op)
+{
+	struct staging s = staging_open(f, "it");
+	struct blobs *late = f->b;
+	struct err err = { 0 };
+	size_t n_left;
+	uint64_t n;
+	int r;
+
+	f->held_op = op;
+	f->held = true;
+	late->ops->staging_expect(late, &s, NAME, SIZE);
+	staging_fill(f, &s, 3 * BUCKET_PART_SIZE + 7);
+	while (!f->is_held)
+		usleep(1000);
+	late->ops->staging_done(late, &s, true);
+	f->b = NULL;
+	blobs_reopen(f);
+	s = staging_open(f, "it");
+	assert_int_equal(s.size, 3 * BUCKET_PART_SIZE + 7);
+	f->b->ops->staging_expect(f->b, &s, NAME, SIZE);
+	wait_for_parts(f, 3);
+	f->held = false;
+	late->ops->close(late); /* waits for the thread */
+	assert_done(f->b->ops->sweep(f->b, &n, &err));
+	n_left = bucket_memory_uploads(f->memory);
+	staging_fill(f, &s, SIZE);
+	r = f->b->ops->put_staged(f->b, NAME, &s, true, &err);
+	f->b->ops->staging_done(f->b, &s, false);
+	assert_done(r);
+	assert_int_equal(n_left, 1);
+	assert_put(f, NAME);
+	assert_int_equal(n_in_tmp(f), 0);
+}
+
+static void an_upload_that_has_not_begun_leaves_the_next_one_alone(void **state)
+{
+	begin_late(*state, "list");
+}
+
+static void an_upload_that_begins_late_leaves_the_next_one_alone(void **state)
+{
+	begin_late(*state, "upload");
+}
+
 /* Its generation is given: nobody knew at first that it would be this content. */
 static void an_upload_that_is_not_continued_is_swept(void **state)
 {
@@ -416,20 +490,6 @@ static int put_held(struct parts_fixture *f, struct store *st, struct err *err)
 	return put_commit_held(st, fd, &key, &meta, STORE_IF_OWNED, err);
 }
 
-static unsigned n_in_tmp(struct parts_fixture *f)
-{
-	AUTO(mem_freep) char *path = mem_printf("%s/tmp", f->dir);
-	DIR *d = opendir(path);
-	struct dirent *e;
-	unsigned n = 0;
-
-	assert_non_null(d);
-	while ((e = readdir(d)))
-		n += e->d_name[0] != '.';
-	closedir(d);
-	return n;
-}
-
 /* As after a kill: the bucket is away when the upload should be aborted. */
 static void the_upload_of_a_held_push_is_swept(void **state)
 {
@@ -587,6 +647,8 @@ int main(void)
 		ONE(another_version_goes_on),
 		ONE(an_upload_into_another_bucket_is_left_alone),
 		ONE(an_upload_that_is_not_continued_is_swept),
+		ONE(an_upload_that_has_not_begun_leaves_the_next_one_alone),
+		ONE(an_upload_that_begins_late_leaves_the_next_one_alone),
 		ONE(a_large_push_that_was_held_is_put),
 		ONE(the_upload_of_a_held_push_is_swept),
 		ONE(the_upload_of_a_held_push_is_not_swept_while_it_runs),
