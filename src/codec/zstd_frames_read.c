@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 #include "base/search.h"
 
 #define N_KEPT 4
@@ -77,6 +78,9 @@ static int frame_decode(struct frames_source *s, uint32_t frame, uint8_t *out, e
 	n = ZSTD_decompressDCtx(s->zstd, out, n_out, in, n_in);
 	if (ZSTD_isError(n)) {
 		zstd_err(err, n);
+		/* Whole frames are decoded without a window, so no memory is wanted for it: its size is damaged. */
+		if (err && ZSTD_getErrorCode(n) == ZSTD_error_frameParameter_windowTooLarge)
+			err->kind = ERR_INVALID;
 		return err_in(err, "frame at %llu", (unsigned long long)at->in);
 	}
 	if (n != n_out)

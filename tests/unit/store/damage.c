@@ -390,6 +390,46 @@ static void a_content_is_not_damaged_for_want_of_memory(void **state)
 	}
 }
 
+/*
+ * The head of a frame may then want a window of gigabytes, which is no want of memory: the check has an end, and a push of the
+ * same bytes puts them again.
+ */
+static void each_flipped_bit_of_a_small_content_is_damage(void **state)
+{
+	const struct store_meta meta = { .origin = STORE_PUSHED, .quality = STORE_DWARF };
+	struct store_fixture *f = *state;
+	struct store_key key = key_of(KEY);
+	struct store_verify_result v;
+	struct stat there;
+	uint64_t n_bad;
+
+	memset(bytes, 'x', 200);
+	for (unsigned bit = 0;; bit++) {
+		struct err err = { 0 };
+		uint8_t b;
+		int fd, r;
+
+		r = store_put_bytes(f->st, &key, &meta, false, bytes_of(bytes, 200), STORE_IF_BETTER, &err);
+		if (r < 0)
+			fail_msg("bit %u: %s", bit - 1, err.text);
+		reopen(f, &(struct store_options){ 0 });
+		fd = open(file_with(f, "/data/"), O_RDWR | O_CLOEXEC);
+		assert_true(fd >= 0 && fstat(fd, &there) == 0);
+		if (bit / 8 == there.st_size) {
+			close(fd);
+			return;
+		}
+		assert_int_equal(pread(fd, &b, 1, bit / 8), 1);
+		b ^= (uint8_t)(1u << bit % 8);
+		assert_int_equal(pwrite(fd, &b, 1, bit / 8), 1);
+		assert_int_equal(futimens(fd, (struct timespec[2]){ there.st_atim, there.st_mtim }), 0);
+		close(fd);
+		if (store_verify(f->st, &(struct store_verify_options){ 0 }, &v, &err) < 0 ||
+		    scrub_pass(f->st, NULL, NULL, &n_bad, &err) < 0)
+			fail_msg("bit %u: %s", bit, err.text);
+	}
+}
+
 /* It would be removed without an earlier version. */
 static void an_object_is_not_removed_for_want_of_memory(void **state)
 {
@@ -423,6 +463,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON_DISK(a_flipped_byte_of_a_content_is_found_and_mended),
+		ON_DISK(each_flipped_bit_of_a_small_content_is_damage),
 		ON_DISK(a_flipped_byte_of_a_raw_content_is_found_and_mended),
 		ON_DISK(a_damaged_fetched_object_is_removed),
 		ON_DISK(a_content_that_vanished_is_damage_of_a_pushed_object),
