@@ -116,6 +116,28 @@ int store_record_text(struct store *st, const char *name, struct arena *a, struc
 	}
 }
 
+/* One beside the present one, whose bytes may have been damaged on their way. */
+static int record_get_beside(struct store *st, const struct blob_scanned *s, struct arena *a,
+			     struct store_record *ret, struct err *err)
+{
+	for (unsigned i = 1;; i++) {
+		AUTO(buf_done) struct buf text = { 0 };
+		struct err why = { 0 };
+		int r = st->blobs->ops->get_beside(st->blobs, s->name, &s->stamp, STORE_MAX_RECORD, &text,
+						   &why);
+
+		if (r == 0)
+			r = store_record_of(s->name, buf_bytes(&text), &s->stamp, a, ret, &why);
+		else if (r < 0 && record_is_too_long(&why, &s->stamp))
+			why.kind = ERR_INVALID;
+		if (r < 0 && why.kind == ERR_INVALID && i < READ_TRIES)
+			continue;
+		if (r < 0 && err)
+			*err = why;
+		return r;
+	}
+}
+
 int store_record_scanned(struct store *st, const struct blob_scanned *s, struct arena *a,
 			 struct store_record *ret, struct err *err)
 {
@@ -124,8 +146,9 @@ int store_record_scanned(struct store *st, const struct blob_scanned *s, struct 
 
 	if (r < 0 && record_is_too_long(&why, &s->stamp))
 		why.kind = ERR_INVALID;
-	if (r < 0 && why.kind == ERR_INVALID && st->blobs->remote && s->place == BLOB_PRESENT)
-		return store_record_get(st, s->name, a, ret, err);
+	if (r < 0 && why.kind == ERR_INVALID && st->blobs->remote)
+		return s->place == BLOB_PRESENT ? store_record_get(st, s->name, a, ret, err)
+						: record_get_beside(st, s, a, ret, err);
 	if (r < 0 && err)
 		*err = why;
 	return r;

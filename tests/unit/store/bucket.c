@@ -598,6 +598,56 @@ static void verify_keeps_the_rival_of_a_damaged_version(void **state)
 	store_close(st);
 }
 
+struct damaged_once {
+	struct bucket_fixture *f;
+	char name[BUCKET_NAME_SIZE];
+	struct buf text; /* heap */
+	unsigned n;
+};
+
+/* The first read of that object is damaged on its way. */
+static int damage_first_read(void *arg, const char *op, const char *name, struct err *err)
+{
+	struct damaged_once *d = arg;
+
+	if (strcmp(op, "get") != 0 || strcmp(name, d->name) != 0)
+		return 0;
+	d->text.p[20] ^= d->n < 2;
+	put_object(d->f, name, buf_cstr(&d->text));
+	d->n++;
+	return 0;
+}
+
+static int note_first_name(void *arg, const struct bucket_item *item, struct err *err)
+{
+	snprintf(arg, BUCKET_NAME_SIZE, "%s", item->name);
+	return 1;
+}
+
+/* It may be acknowledged. */
+static void verify_keeps_a_rival_that_is_damaged_on_its_way(void **state)
+{
+	struct bucket_fixture *f = *state;
+	struct store *st = open_store(f), *other;
+	struct damaged_once d = { .f = f };
+	struct err err = { 0 };
+
+	push(st, "one");
+	other = store_open_blobs(open_blobs(f, hide_others, NULL), &(struct store_options){ 0 });
+	push(other, "two");
+	assert_int_equal(f->bucket->ops->list(f->bucket, "keys/", "", note_first_name, d.name, &err), 1);
+	assert_done(f->bucket->ops->get(f->bucket, d.name, STORE_MAX_RECORD, &d.text, &err));
+	clock_test_advance(3600 * 1000);
+	store_close(other);
+	other = store_open_blobs(open_blobs(f, damage_first_read, &d), &(struct store_options){ 0 });
+	verify_and_remove(other, 0);
+	assert_true(d.n >= 2);
+	assert_int_equal(count(f, "keys/"), 2);
+	buf_done(&d.text);
+	store_close(other);
+	store_close(st);
+}
+
 static void damage_object(struct bucket_fixture *f, const char *prefix)
 {
 	char name[BUCKET_NAME_SIZE];
@@ -900,6 +950,7 @@ int main(void)
 		IN_BUCKET(a_rival_of_a_damaged_version_stays),
 		IN_BUCKET(verify_keeps_the_rival_of_a_damaged_version),
 		IN_BUCKET(verify_keeps_the_rival_of_a_version_with_a_damaged_content),
+		IN_BUCKET(verify_keeps_a_rival_that_is_damaged_on_its_way),
 		IN_BUCKET(a_damaged_version_that_was_replaced_is_removed),
 		BY_A_SERVER(nothing_is_swept_by_the_clock_of_this_machine),
 		BY_A_SERVER(nothing_is_swept_by_an_answer_that_is_a_year_ahead),
