@@ -138,8 +138,8 @@ int db_raw_rows(struct db *db, const struct db_pages *pages, uint64_t page,
  * digests if those of @from have digests, and is on disk at the end. Of the folder of @from only the index of the WAL is
  * written, as by every reader; if no other process has the database open, an empty WAL may be made.
  *
- * ERR_DAMAGED names the first page that is damaged; ERR_INVALID: @to is there. A failure leaves no file @to. Until the end the
- * WAL of @from grows with each commit: step() decides how far.
+ * ERR_DAMAGED names the first page that is damaged; ERR_INVALID: @to is there. A failure leaves no file @to. Until all
+ * pages are copied the WAL of @from grows with each commit: step() decides how far.
  */
 struct db_copy_state {
 	uint64_t n_done, n_pages; /* n_pages: of the database */
@@ -147,7 +147,7 @@ struct db_copy_state {
 	uint64_t wal_growth; /* bytes since the begin of the copy */
 };
 struct db_copy_options {
-	/* At intervals; negative: the copy fails with this error. NULL: none */
+	/* At intervals, also while the pages of the copy are compared; negative: the copy fails with this error. NULL: none */
 	int (*step)(void *arg, const struct db_copy_state *s, struct err *err);
 	void *arg;
 };

@@ -7,7 +7,8 @@
  * digest of what it has, also if it came from the WAL.
  *
  * The source has one read transaction from the first page to the last. So the copy is of one moment, and commits of others do
- * not make it begin again, as they would between steps without one. Until the end the WAL of the source cannot begin anew.
+ * not make it begin again, as they would between steps without one. Until its last page is copied the WAL of the source cannot
+ * begin anew.
  */
 #include "db/internal.h"
 
@@ -17,8 +18,9 @@
 #include <unistd.h>
 #include "base/file.h"
 
-#define STEP_PAGES 64
-#define OPEN_TRIES 5
+#define STEP_PAGES  64
+#define CHECK_PAGES 4096
+#define OPEN_TRIES  5
 
 struct db_copying {
 	const char *from, *to;
@@ -26,6 +28,7 @@ struct db_copying {
 	struct db *src, *dst;
 	struct db_pages pages; /* of the source: size and digests */
 	uint64_t wal_start;
+	struct db_copy_state last; /* that was reported */
 };
 
 /* ---- the source ---- */
@@ -60,6 +63,27 @@ static int source_pages(struct db_copying *c, struct err *err)
 		       : err_set(err, ERR_DAMAGED, "%s: page 1 is damaged", c->from);
 }
 
+/*
+ * A reader makes the index if there is none, which it cannot on a file system for reading, or without the right to. SQLite's
+ * message names neither the index nor the reason.
+ */
+static void explain_index(const char *path, struct err *err)
+{
+	AUTO(mem_freep) char *index = mem_printf("%s-shm", path);
+	AUTO(mem_freep) char *folder = mem_printf("%.*s", STR_ARG(path_dirname(str_of(path))));
+	int os;
+
+	if (err->kind != ERR_IO || access(path, R_OK) < 0 || access(index, F_OK) == 0 ||
+	    access(*folder ? folder : ".", W_OK) == 0)
+		return;
+	os = errno;
+	(void)err_set(
+		err, ERR_IO,
+		"%s: to read it, the file %s must be made, which is not possible (%s): copy the database "
+		"with its -wal, if there is one, into a folder that can be written, and use that",
+		path, index, strerror(os));
+}
+
 /* Begin the read transaction. 1: the file was replaced meanwhile. */
 static int source_open(struct db_copying *c, struct err *err)
 {
@@ -85,7 +109,9 @@ static int source_open(struct db_copying *c, struct err *err)
 	}
 	if (r == 0)
 		c->wal_start = db_wal_size(c->src);
-	else if (err)
+	else
+		explain_index(c->from, &why);
+	if (r < 0 && err)
 		*err = why;
 	return r;
 }
@@ -148,18 +174,19 @@ static int copy_open(struct db_copying *c, struct err *err)
 	return copy_set_up(c, err) < 0 ? err_in(err, "%s", c->to) : 0;
 }
 
-static int report_step(const struct db_copying *c, sqlite3_backup *b, struct err *err)
+static int report_step(struct db_copying *c, sqlite3_backup *b, struct err *err)
 {
 	uint64_t n = (uint64_t)sqlite3_backup_pagecount(b), left = (uint64_t)sqlite3_backup_remaining(b);
 	uint64_t wal = db_wal_size(c->src);
-	const struct db_copy_state s = {
+
+	c->last = (struct db_copy_state){
 		.n_done = n - left,
 		.n_pages = n,
 		.page_size = c->pages.size,
 		.wal_growth = wal > c->wal_start ? wal - c->wal_start : 0,
 	};
 
-	return c->o->step ? c->o->step(c->o->arg, &s, err) : 0;
+	return c->o->step ? c->o->step(c->o->arg, &c->last, err) : 0;
 }
 
 static bool is_of_copy(int code)
@@ -215,8 +242,14 @@ static int check_copied_pages(const struct db_copying *c, struct db_pages *ret, 
 {
 	uint64_t bad = 0;
 
-	if (db_pages(c->dst, ret, err) < 0 || db_pages_check(c->dst, 1, ret->n, &bad, err) < 0)
+	if (db_pages(c->dst, ret, err) < 0)
 		return err_in(err, "%s", c->to);
+	for (uint64_t page = 1; page <= ret->n && !bad; page += CHECK_PAGES) {
+		if (db_pages_check(c->dst, page, CHECK_PAGES, &bad, err) < 0)
+			return err_in(err, "%s", c->to);
+		if (c->o->step && c->o->step(c->o->arg, &c->last, err) < 0)
+			return -1;
+	}
 	return bad ? err_set(err, ERR_IO,
 			     "%s: page %llu of the copy is not as it was written; check that disk", c->to,
 			     (unsigned long long)bad)
@@ -244,6 +277,8 @@ int db_copy(const char *from, const char *to, const struct db_copy_options *o, s
 		r = copy_open(&c, err);
 		if (r == 0)
 			r = copy_pages(&c, err);
+		/* What comes takes as long again on a slow disk: the source may begin its WAL anew. */
+		db_close(TAKE(c.src));
 		if (r == 0)
 			r = check_copied_pages(&c, ret, err);
 		db_close(c.dst);

@@ -471,6 +471,80 @@ static void a_step_sees_the_wal_grow_and_can_end_the_copy(void **state)
 	assert_no_copy(f);
 }
 
+struct check_seen {
+	struct copy_fixture *f;
+	int truncated; /* steps at whose time the WAL could begin anew */
+	bool stop;
+};
+
+static int see_check(void *arg, const struct db_copy_state *s, struct err *err)
+{
+	struct check_seen *x = arg;
+	struct err why = { 0 };
+	struct db *db;
+
+	if (s->n_done < s->n_pages)
+		return 0;
+	assert_int_equal(db_open(x->f->path, &(struct db_options){ 0 }, &db, &why), 0);
+	x->truncated += db_wal_truncate(db, 0, &why) == 0;
+	db_abandon(db);
+	db_close(db);
+	return x->stop && x->truncated ? err_set(err, ERR_CANCELLED, "enough") : 0;
+}
+
+/* To compare the copy with its digests may take as long as to write it. */
+static void while_the_copy_is_compared_the_wal_can_begin_anew(void **state)
+{
+	struct copy_fixture *f = *state;
+	struct check_seen x = { .f = f };
+	struct err err = { 0 };
+	struct db_pages pages;
+
+	start_writer(f, ROWS, 200, false);
+	assert_done(db_copy(f->path, f->to, &(struct db_copy_options){ see_check, &x }, &pages, &err));
+	assert_true(x.truncated > 0);
+	assert_int_equal(check_copy(f, true), ROWS + 200);
+	db_files_remove(f->to);
+	x = (struct check_seen){ .f = f, .stop = true };
+	assert_fails(db_copy(f->path, f->to, &(struct db_copy_options){ see_check, &x }, &pages, &err),
+		     ERR_CANCELLED, "enough");
+	assert_no_copy(f);
+}
+
+/* As another user, if this one may write everywhere. */
+static bool is_refused_with_the_reason(const struct copy_fixture *f, const char *to)
+{
+	struct err err = { 0 };
+	struct db_pages x;
+
+	if (geteuid() == 0 && (setresgid(65534, 65534, 65534) < 0 || setresuid(65534, 65534, 65534) < 0))
+		return false;
+	return db_copy(f->path, to, &(struct db_copy_options){ 0 }, &x, &err) < 0 && err.kind == ERR_IO &&
+	       strstr(err.text, "x.db-shm must be made") && strstr(err.text, "ermission denied");
+}
+
+static void without_an_index_that_cannot_be_made_the_message_says_so(void **state)
+{
+	struct copy_fixture *f = *state;
+	AUTO(mem_freep) char *out = mem_printf("%s/out", f->dir);
+	AUTO(mem_freep) char *to = mem_printf("%s/copy.db", out);
+	int status;
+	pid_t child;
+
+	start_writer(f, 50, 10, false);
+	kill_writer(f);
+	assert_int_equal(unlink(f->shm), 0);
+	assert_int_equal(mkdir(out, 0777), 0);
+	assert_int_equal(chmod(out, 0777), 0);
+	assert_int_equal(chmod(f->dir, 0555), 0);
+	child = fork();
+	if (!child)
+		_exit(!is_refused_with_the_reason(f, to));
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(chmod(f->dir, 0755), 0);
+	assert_int_equal(status, 0);
+}
+
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
@@ -487,6 +561,8 @@ int main(void)
 		T(a_database_without_digests_stays_without),
 		T(the_rights_are_not_wider_than_those_of_the_source),
 		T(a_step_sees_the_wal_grow_and_can_end_the_copy),
+		T(while_the_copy_is_compared_the_wal_can_begin_anew),
+		T(without_an_index_that_cannot_be_made_the_message_says_so),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
