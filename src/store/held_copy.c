@@ -3,6 +3,7 @@
  * A copy of the pushes that are held (held.c), for a backup. No lock is needed: the files of a push do not change, its record
  * is there before it is acknowledged, and is the first file that is removed when it was put.
  */
+#include <errno.h>
 #include <unistd.h>
 #include "base/folder.h"
 #include "store/held.h"
@@ -37,9 +38,12 @@ int store_held_copy(const char *local, const char *url, const char *to_local, bo
 	AUTO(mem_freep) struct held_file *files = NULL;
 	size_t n;
 
+	*ret_n = 0;
+	/* The service makes the folder at its start. Without it nothing was put: the data directory is a wrong or a new one. */
+	if (access(dir, F_OK) < 0)
+		return errno == ENOENT ? 0 : err_os(err, errno, "%s", dir);
 	if (held_files_list(dir, &files, &n, err) < 0)
 		return -1;
-	*ret_n = 0;
 	if (!n && access(to_local, F_OK) < 0)
 		return 0;
 	if (dir_make(to_local, 0700, err) < 0 || folder_temp_make(to, 0700, &t, err) < 0)

@@ -299,6 +299,9 @@ def test_pushes_that_wait_for_a_bucket_are_in_the_backup(stub, nodes, elf, tmp_p
         assert fetch(s, path(i)) == (200, elf.of(elf.debug, i), True)
     stub.away = False
     taken(s)
+    # A wrong data directory costs no copy of them.
+    r = lode("backup", "--store", STORE, "--data", tmp_path / "none", to)
+    assert "no kept pushes" in r.stderr and len(list((to / "bucket").iterdir())) == 1
     # Of a backup that is made now they are not part.
     r = json.loads(lode("backup", "--json", "--store", STORE, "--data", s.data, to).stdout)
     assert (r["store"], r["kept_pushes"], r["n_kept_pushes"]) == ("not copied", "none", 0)

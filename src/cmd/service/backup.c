@@ -248,6 +248,10 @@ static void warn_of_rest(const struct backup *b)
 			"if the tokens in "
 			"it are not to be valid again after a restore\n",
 			b->to_tokens);
+	if (is_in_bucket(b) && access(b->local, F_OK) < 0 && access(b->to_local, F_OK) == 0)
+		fprintf(stderr,
+			"lode: backup: there are no kept pushes; %s is of an earlier backup, and stays\n",
+			b->to_local);
 }
 
 static int print_backup_json(const struct backup *b)

@@ -110,6 +110,23 @@ static void those_that_were_put_leave_the_next_copy(void **state)
 	assert_int_not_equal(access(f->to, F_OK), 0);
 }
 
+/* A wrong --data, or one that is still to be restored from the copy. */
+static void without_their_folder_the_former_copy_stays(void **state)
+{
+	struct held_fixture *f = *state;
+	struct err err = { 0 };
+	uint64_t n;
+
+	put_text(f, 1, "content", "one");
+	put_text(f, 1, "owned", "record one");
+	assert_done(store_held_copy(f->local, URL, f->to_local, NULL, &n, &err));
+	test_dir_remove(f->local);
+	assert_done(store_held_copy(f->local, URL, f->to_local, NULL, &n, &err));
+	assert_int_equal(n, 0);
+	assert_text(f, 1, "content", "one");
+	assert_text(f, 1, "owned", "record one");
+}
+
 static void without_any_no_folder_is_made(void **state)
 {
 	struct held_fixture *f = *state;
@@ -150,7 +167,7 @@ static bool stop_now(void)
 static void a_copy_that_is_stopped_leaves_the_former_one(void **state)
 {
 	struct held_fixture *f = *state;
-	AUTO(mem_freep) char *new = mem_printf("%s.new", f->to);
+	AUTO(mem_freep) char *new = mem_printf("%s.lode-new", f->to);
 	struct err err = { 0 };
 	uint64_t n;
 
@@ -169,6 +186,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(all_that_were_acknowledged_are_copied),
 		T(those_that_were_put_leave_the_next_copy),
+		T(without_their_folder_the_former_copy_stays),
 		T(without_any_no_folder_is_made),
 		T(one_that_is_put_or_refused_meanwhile),
 		T(a_copy_that_is_stopped_leaves_the_former_one),
