@@ -2,11 +2,13 @@
 /* Folders that are replaced as a whole: see folder.h. */
 #include "base/folder.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/file.h"
@@ -28,6 +30,21 @@ int folder_remove(const char *path, struct err *err)
 		       : err_os(err, errno, "%s: cannot be removed", path);
 }
 
+bool folder_is_empty(const char *path)
+{
+	DIR *d = opendir(path);
+	const struct dirent *e;
+	size_t n = 0;
+
+	if (!d)
+		return false;
+	while ((errno = 0, e = readdir(d)))
+		n += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+	n += errno != 0;
+	closedir(d);
+	return n == 0;
+}
+
 static int folder_put_back(const struct folder_temp *t, struct err *err)
 {
 	struct stat st;
@@ -42,8 +59,8 @@ static int folder_put_back(const struct folder_temp *t, struct err *err)
 int folder_temp_make(const char *to, mode_t mode, struct folder_temp *ret, struct err *err)
 {
 	AUTO(folder_temp_done)
-	struct folder_temp t = { .to = mem_strdup(to), .old = mem_printf("%s.old", to) };
-	AUTO(mem_freep) char *path = mem_printf("%s.new", to);
+	struct folder_temp t = { .to = mem_strdup(to), .old = mem_printf("%s.lode-old", to) };
+	AUTO(mem_freep) char *path = mem_printf("%s.lode-new", to);
 
 	if (folder_put_back(&t, err) < 0 || folder_remove(path, err) < 0)
 		return -1;

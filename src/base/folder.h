@@ -9,14 +9,16 @@
 
 /* Remove a folder with its content; no symbolic link is followed. One that is missing is fine. */
 int folder_remove(const char *path, struct err *err);
+/* false also if it cannot be read. */
+bool folder_is_empty(const char *path);
 
 /*
  * A process that is killed leaves the former folder at @to, or the new one, complete. On a file system that cannot exchange two
- * names it may leave the former one as TO.old, between two renames: the next folder_temp_make() puts it back. That also
+ * names it may leave the former one as TO.lode-old, between two renames: the next folder_temp_make() puts it back. That also
  * removes remains. One process at a time for a @to.
  */
 struct folder_temp {
-	char *path; /* TO.new: to be filled, with all files synced; NULL: committed */
+	char *path; /* TO.lode-new: to be filled, with all files synced; NULL: committed */
 	char *to, *old;
 };
 int folder_temp_make(const char *to, mode_t mode, struct folder_temp *ret, struct err *err);

@@ -101,6 +101,22 @@ static int look_for_store(const char *dir, const char *db, mode_t *ret_mode, str
 	return 0;
 }
 
+/* What is replaced is removed: it must be a copy of profiles. */
+static int check_former(const char *to, struct err *err)
+{
+	AUTO(mem_freep) char *db = salvage_db_path(to);
+	struct stat st;
+
+	if (lstat(to, &st) < 0)
+		return errno == ENOENT ? 0 : err_os(err, errno, "%s", to);
+	if (S_ISDIR(st.st_mode) && (access(db, F_OK) == 0 || folder_is_empty(to)))
+		return 0;
+	return err_set(err, ERR_INVALID,
+		       "%s would be replaced, but is not a folder with a copy of profiles: move it away, or "
+		       "choose another destination",
+		       to);
+}
+
 int profilestore_copy(const struct profilestore_copy_options *o, uint64_t *ret_size, struct err *err)
 {
 	AUTO(mem_freep) char *db = salvage_db_path(o->dir);
@@ -110,7 +126,7 @@ int profilestore_copy(const struct profilestore_copy_options *o, uint64_t *ret_s
 
 	if (r)
 		return r;
-	if (folder_temp_make(o->to, mode | 0700, &t, err) < 0 ||
+	if (check_former(o->to, err) < 0 || folder_temp_make(o->to, mode | 0700, &t, err) < 0 ||
 	    copy_store_files(o, db, t.path, ret_size, err) < 0)
 		return -1;
 	return folder_temp_commit(&t, err);

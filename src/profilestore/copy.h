@@ -7,7 +7,8 @@
 
 struct profilestore_copy_options {
 	const char *dir; /* of the store */
-	const char *to;  /* the folder of the copy, which is replaced as a whole; its parent is there */
+	/* The folder of the copy, which is replaced as a whole; its parent is there. ERR_INVALID: it has something else. */
+	const char *to;
 	/* How far the WAL of the store may grow meanwhile, in bytes; 0: half of the room on its disk. More is ERR_LIMIT. */
 	uint64_t max_wal;
 	/* Bytes of the database; not 0: the copy ends with ERR_CANCELLED. NULL: none */

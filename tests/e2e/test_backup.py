@@ -280,6 +280,47 @@ def test_data_that_is_in_use_is_no_destination(server, tmp_path):
     assert r.returncode == 1 and "another lode backup" in r.stderr
 
 
+def test_a_destination_that_would_cost_data_is_refused(server, tmp_path):
+    """A data directory that is called profiles, beside it a destination; a folder of somebody; the tokens of the service."""
+    (tmp_path / "srv").mkdir()
+    s = server(data=tmp_path / "srv" / "profiles")
+    token(s, "ci")
+    before = entries(s.data)
+    for to, args, of in (
+        (tmp_path / "srv", [], "part of the data"),
+        (s.data / "to", ["--profiles", s.data / "to" / "profiles" / "x"], "part of the data"),
+        (s.data, ["--data", tmp_path / "other", "--profiles", s.data / "profiles"], "part of the data"),
+    ):
+        (s.data / "to" / "profiles" / "x").mkdir(parents=True, exist_ok=True)
+        r = lode("backup", "--data", s.data, *args, to, ok=False)
+        assert r.returncode == 1 and of in r.stderr, (to, r.stdout, r.stderr)
+        shutil.rmtree(s.data / "to")
+    assert entries(s.data) == before
+    mine = tmp_path / "to" / "profiles"
+    mine.mkdir(parents=True)
+    (mine / "mine").write_text("x")
+    r = lode("backup", "--data", s.data, tmp_path / "to", ok=False)
+    assert r.returncode == 1 and "is not a folder with a copy of profiles" in r.stderr and (mine / "mine").exists()
+    assert "tokens: copied" in r.stdout
+    r = lode("backup", "--data", s.data, "--tokens", tmp_path / "to" / "tokens", tmp_path / "to", ok=False)
+    assert r.returncode == 1 and "part of the data" in r.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
+def test_a_destination_that_another_user_made_in_tmp_is_refused(server, tmp_path):
+    s = server()
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / "to").mkdir()
+    os.chown(shared / "to", 65534, 65534)
+    shared.chmod(0o1777)
+    r = lode("backup", "--data", s.data, shared / "to" / "", ok=False)
+    assert r.returncode == 1 and "belongs to another user" in r.stderr and not entries(shared / "to")
+    # Where nobody else may make folders, it is a matter of whoever made it.
+    shared.chmod(0o755)
+    backup(s, shared / "to")
+
+
 @pytest.mark.slow
 def test_pushes_that_wait_for_a_bucket_are_in_the_backup(stub, nodes, elf, tmp_path):
     s = nodes(stub)

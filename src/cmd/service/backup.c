@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "cmd/service/service.h"
 #include "profilestore/copy.h"
@@ -213,15 +214,42 @@ static int destination_lock(struct backup *b, struct err *err)
 	return 0;
 }
 
+/* A source that is within a part of the copy is removed with it, or mixed up with it. */
+static bool is_part_of_data(const struct backup *b)
+{
+	const char *const sources[] = { b->data, b->profiles, b->store, b->tokens };
+
+	for (size_t i = 0; i < ARRAY_SIZE(sources); i++)
+		if (is_within(sources[i], b->to_profiles) || is_within(sources[i], b->to_store) ||
+		    is_within(sources[i], b->to_tokens))
+			return true;
+	return is_same_folder(b->to, b->data) || is_same_folder(b->to_profiles, b->profiles) ||
+	       is_same_folder(b->to_store, b->store) || is_within(b->to, b->profiles) ||
+	       is_within(b->to, b->store);
+}
+
+/* In a folder such as /tmp anyone can make a folder, and lead the copy elsewhere while it is made. */
+static bool is_of_stranger(const char *to)
+{
+	AUTO(mem_freep) char *parent = mem_printf("%s/..", to);
+	struct stat st, above;
+
+	return stat(to, &st) == 0 && st.st_uid != geteuid() && st.st_uid != 0 && stat(parent, &above) == 0 &&
+	       above.st_mode & S_ISVTX && above.st_mode & S_IWOTH;
+}
+
 static int destination_open(struct backup *b, struct err *err)
 {
 	bool is_new = access(b->to, F_OK) < 0;
 
 	if (dir_make(b->to, 0700, err) < 0)
 		return -1;
-	if (is_same_folder(b->to, b->data) || is_same_folder(b->to_profiles, b->profiles) ||
-	    is_same_folder(b->to_store, b->store) || is_within(b->to, b->profiles) ||
-	    is_within(b->to, b->store)) {
+	if (is_of_stranger(b->to))
+		return err_set(err, ERR_INVALID,
+			       "%s belongs to another user, and anyone may make folders beside it; choose "
+			       "another folder",
+			       b->to);
+	if (is_part_of_data(b)) {
 		if (is_new)
 			(void)rmdir(b->to);
 		return err_set(err, ERR_INVALID,

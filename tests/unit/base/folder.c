@@ -8,7 +8,7 @@
 #include "base/folder.h"
 
 struct folder_fixture {
-	char dir[TEST_PATH_SIZE], to[TEST_PATH_SIZE + 8], new[TEST_PATH_SIZE + 8], old[TEST_PATH_SIZE + 8];
+	char dir[TEST_PATH_SIZE], to[TEST_PATH_SIZE + 8], new[TEST_PATH_SIZE + 16], old[TEST_PATH_SIZE + 16];
 };
 
 static int set_up(void **state)
@@ -17,8 +17,8 @@ static int set_up(void **state)
 
 	test_dir_make(f->dir);
 	snprintf(f->to, sizeof(f->to), "%s/to", f->dir);
-	snprintf(f->new, sizeof(f->new), "%s/to.new", f->dir);
-	snprintf(f->old, sizeof(f->old), "%s/to.old", f->dir);
+	snprintf(f->new, sizeof(f->new), "%s/to.lode-new", f->dir);
+	snprintf(f->old, sizeof(f->old), "%s/to.lode-old", f->dir);
 	*state = f;
 	return 0;
 }
@@ -134,7 +134,7 @@ static void a_folder_that_cannot_be_made_is_an_error(void **state)
 	struct folder_temp t = { 0 };
 	struct err err = { 0 };
 
-	assert_fails(folder_temp_make(to, 0700, &t, &err), ERR_IO, "none/to.new");
+	assert_fails(folder_temp_make(to, 0700, &t, &err), ERR_IO, "none/to.lode-new");
 	assert_null(t.path);
 }
 

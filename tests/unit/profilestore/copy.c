@@ -139,7 +139,7 @@ static void a_copy_ends_before_the_wal_is_too_long(void **state)
 	struct profilestore_copy_options o = {
 		.dir = x->t.dir, .to = x->to, .max_wal = KIB(64), .progress = wait_in_copy, .arg = x
 	};
-	AUTO(mem_freep) char *half = mem_printf("%s.new", x->to);
+	AUTO(mem_freep) char *half = mem_printf("%s.lode-new", x->to);
 	uint64_t size;
 	struct err err = { 0 };
 
@@ -149,6 +149,35 @@ static void a_copy_ends_before_the_wal_is_too_long(void **state)
 	o.max_wal = 0;
 	assert_done(profilestore_copy(&o, &size, &err));
 	assert_true(count_in_copy(x) > 0);
+}
+
+static void a_folder_with_something_else_is_not_replaced(void **state)
+{
+	struct copied_store *x = *state;
+	const struct profilestore_copy_options o = { .dir = x->t.dir, .to = x->to };
+	AUTO(mem_freep) char *precious = mem_printf("%s/precious", x->to);
+	AUTO(mem_freep) char *other = mem_printf("%s.new", x->to);
+	struct err err = { 0 };
+	uint64_t size;
+
+	assert_int_equal(mkdir(x->to, 0700), 0);
+	test_file_write(precious, "x", 1);
+	assert_fails(profilestore_copy(&o, &size, &err), ERR_INVALID,
+		     "is not a folder with a copy of profiles");
+	assert_int_equal(access(precious, F_OK), 0);
+	/* One that is empty is. A copy that was made by hand beside it stays. */
+	assert_int_equal(unlink(precious), 0);
+	assert_int_equal(mkdir(other, 0700), 0);
+	assert_done(profilestore_copy(&o, &size, &err));
+	assert_done(profilestore_copy(&o, &size, &err));
+	assert_true(count_in_copy(x) > 0);
+	assert_int_equal(rmdir(other), 0);
+	/* A link would be replaced by a folder on this disk. */
+	assert_int_equal(rename(x->to, other), 0);
+	assert_int_equal(symlink(other, x->to), 0);
+	assert_fails(profilestore_copy(&o, &size, &err), ERR_INVALID,
+		     "is not a folder with a copy of profiles");
+	test_dir_remove(other);
 }
 
 static void without_a_store_there_is_nothing_to_copy(void **state)
@@ -169,6 +198,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(a_copy_has_what_was_acknowledged_before),
 		T(a_copy_ends_before_the_wal_is_too_long),
+		T(a_folder_with_something_else_is_not_replaced),
 		T(without_a_store_there_is_nothing_to_copy),
 	};
 
