@@ -56,12 +56,28 @@ static int step_done(void *arg, const struct db_copy_state *s, struct err *err)
 		o->dir, (unsigned long long)(s->wal_growth >> 20));
 }
 
-/* Half of the room on the disk of the store. */
-static uint64_t usual_max_wal(const char *dir)
+/*
+ * How far the WAL may grow: half of the room on the disk of the store. A copy on the same disk takes its own part of that first.
+ * Without room for it, it would fill the disk of the service until it fails.
+ */
+static int find_max_wal(const struct profilestore_copy_options *o, const char *db, const char *to,
+			uint64_t *ret, struct err *err)
 {
-	struct statvfs st;
+	uint64_t room = UINT64_MAX, taken = 0;
+	struct stat from, copy;
+	struct statvfs fs;
 
-	return statvfs(dir, &st) == 0 ? (uint64_t)st.f_bavail * st.f_frsize / 2 : UINT64_MAX;
+	if (stat(db, &from) == 0 && stat(to, &copy) == 0 && from.st_dev == copy.st_dev)
+		taken = (uint64_t)from.st_size;
+	if (statvfs(o->dir, &fs) == 0)
+		room = (uint64_t)fs.f_bavail * fs.f_frsize;
+	if (taken > room)
+		return err_set(err, ERR_LIMIT,
+			       "%s: the copy needs %llu MiB, and this disk, which the service uses, too, has "
+			       "%llu MiB left: make room, or copy to another disk",
+			       to, (unsigned long long)(taken >> 20), (unsigned long long)(room >> 20));
+	*ret = o->max_wal ? o->max_wal : (room - taken) / 2;
+	return 0;
 }
 
 static int copy_store_files(const struct profilestore_copy_options *o, const char *db, const char *to,
@@ -70,9 +86,11 @@ static int copy_store_files(const struct profilestore_copy_options *o, const cha
 	/* Notes that are older than the database confirm its profiles; newer ones would, too. */
 	static const char *const notes[] = { "begun", "clock", "clock-doubted" };
 	AUTO(mem_freep) char *copy = salvage_db_path(to);
-	struct store_copying c = { o, o->max_wal ? o->max_wal : usual_max_wal(o->dir) };
+	struct store_copying c = { o };
 	struct db_pages pages;
 
+	if (find_max_wal(o, db, to, &c.max_wal, err) < 0)
+		return -1;
 	for (size_t i = 0; i < ARRAY_SIZE(notes); i++)
 		if (note_copy(o->dir, to, notes[i], err) < 0)
 			return -1;

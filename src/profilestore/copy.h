@@ -9,7 +9,10 @@ struct profilestore_copy_options {
 	const char *dir; /* of the store */
 	/* The folder of the copy, which is replaced as a whole; its parent is there. ERR_INVALID: it has something else. */
 	const char *to;
-	/* How far the WAL of the store may grow meanwhile, in bytes; 0: half of the room on its disk. More is ERR_LIMIT. */
+	/*
+	 * How far the WAL of the store may grow meanwhile, in bytes; 0: half of the room that its disk has, after the copy if
+	 * that is on it, too. More is ERR_LIMIT, as is a copy for which that disk has no room.
+	 */
 	uint64_t max_wal;
 	/* Bytes of the database; not 0: the copy ends with ERR_CANCELLED. NULL: none */
 	int (*progress)(void *arg, uint64_t n_done, uint64_t n_all);

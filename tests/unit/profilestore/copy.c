@@ -4,6 +4,7 @@
 
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include "base/file.h"
 #include "stored.h"
@@ -180,6 +181,29 @@ static void a_folder_with_something_else_is_not_replaced(void **state)
 	test_dir_remove(other);
 }
 
+/* The service would be without room while the copy fills the rest of its disk. */
+static void without_room_on_the_disk_of_the_store_nothing_is_copied(void **state)
+{
+	struct copied_store *x = *state;
+	const struct profilestore_copy_options o = { .dir = x->t.dir, .to = x->to };
+	AUTO(mem_freep) char *db = mem_printf("%s/profiles.db", x->t.dir);
+	struct err err = { 0 };
+	struct statvfs fs;
+	uint64_t size;
+	int status;
+
+	kill(x->writer, SIGKILL);
+	assert_int_equal(waitpid(x->writer, &status, 0), x->writer);
+	assert_int_equal(statvfs(x->t.dir, &fs), 0);
+	/* A hole: SQLite knows how many pages it has. */
+	assert_int_equal(truncate(db, (off_t)(fs.f_bavail * fs.f_frsize + MIB(1024))), 0);
+	assert_fails(profilestore_copy(&o, &size, &err), ERR_LIMIT, "the copy needs");
+	assert_int_not_equal(access(x->to, F_OK), 0);
+	x->writer = fork();
+	if (!x->writer)
+		_exit(0);
+}
+
 static void without_a_store_there_is_nothing_to_copy(void **state)
 {
 	struct copied_store *x = *state;
@@ -199,6 +223,7 @@ int main(void)
 		T(a_copy_has_what_was_acknowledged_before),
 		T(a_copy_ends_before_the_wal_is_too_long),
 		T(a_folder_with_something_else_is_not_replaced),
+		T(without_room_on_the_disk_of_the_store_nothing_is_copied),
 		T(without_a_store_there_is_nothing_to_copy),
 	};
 
