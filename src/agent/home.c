@@ -442,19 +442,20 @@ void home_want(struct home *h, const struct build_id *id)
 bool home_next(struct home *h, struct build_id *ret)
 {
 	int64_t now_ms = clock_mono_ms();
-	bool found = false, busy;
+	const struct home_item *next = NULL;
+	bool busy;
 
 	pthread_mutex_lock(&h->lock);
 	/* One file is open at a time. */
 	busy = h->stats.current[0] || next_open(h) || now_ms < h->denied_ms;
-	for (struct home_item *i = h->first; i && !found && !busy; i = i->next) {
-		if (i->state != HOME_WANTED || i->next_ms > now_ms)
-			continue;
-		*ret = i->id;
-		found = true;
-	}
+	/* A proxy may answer 403 or 404 to one file alone, which must not be the first one after each pause. */
+	for (const struct home_item *i = h->first; i && !busy; i = i->next)
+		if (i->state == HOME_WANTED && i->next_ms <= now_ms && (!next || i->n_tries < next->n_tries))
+			next = i;
+	if (next)
+		*ret = next->id;
 	pthread_mutex_unlock(&h->lock);
-	return found;
+	return next;
 }
 
 void home_give(struct home *h, const struct build_id *id, int fd, uint32_t pid, const char *path)
