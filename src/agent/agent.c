@@ -86,8 +86,8 @@ static void file_head_read(void *arg, struct mapped_file *f)
 	struct agent *a = arg;
 
 	a->by_number[sampler_file_index(f->number)] = f;
-	/* The walk does not wait for a table that will never come. */
-	if (f->state == FILE_REFUSED || !f->is_64)
+	/* The walk does not wait for a table that will never come. Nor does it ask for it, so none may come later. */
+	if (mapped_file_has_no_table(f))
 		set_table(a, f, bytes_of(NULL, 0));
 	processes_file_known(a->processes, f);
 }

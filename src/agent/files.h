@@ -80,6 +80,11 @@ int files_get(struct files *f, int fd, const char *path, struct mapped_file **re
 struct mapped_file *files_vdso(struct files *f);
 void files_ref(struct files *f, struct mapped_file *file);   /* one that has references; takes NULL */
 void files_unref(struct files *f, struct mapped_file *file); /* takes NULL */
+/* Its head was read, and it never gets a table. One that no parser could read may get one. */
+static inline bool mapped_file_has_no_table(const struct mapped_file *f)
+{
+	return f->state != FILE_READING && !f->is_unread && (f->state == FILE_REFUSED || !f->is_64);
+}
 /* Build the table of a file again, from @fd, which is taken. */
 void files_want_table(struct files *f, struct mapped_file *file, int fd);
 /* Read the head of a file again that could not be read for want of a parser, from @fd, which is taken. */

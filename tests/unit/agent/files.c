@@ -481,8 +481,10 @@ static void a_refused_file_says_why_and_has_no_table(void **state)
 	script.why = "not an ELF file";
 	file = get_file(f, same_again(fd));
 	assert_int_equal(file->state, FILE_READING);
+	assert_false(mapped_file_has_no_table(file));
 	poll_until_idle(f);
 	assert_int_equal(file->state, FILE_REFUSED);
+	assert_true(mapped_file_has_no_table(file));
 	assert_string_equal(file->why, "not an ELF file");
 	assert_int_equal(f->n_heads, 1);
 	assert_int_equal(stats_of(f).n_refused, 1);
@@ -507,6 +509,8 @@ static void a_file_without_a_parser_is_read_when_there_is_one(void **state)
 	assert_true(file->is_unread);
 	assert_true(files_has_unread(f->files));
 	assert_false(file->is_again);
+	/* Otherwise a table that is left out later would not be asked for: the walk would do without it for good. */
+	assert_false(mapped_file_has_no_table(file));
 	/* A table, too: it is asked for again. */
 	files_want_table(f->files, known, file_of_size(11));
 	poll_until_idle(f);
@@ -522,6 +526,7 @@ static void a_file_without_a_parser_is_read_when_there_is_one(void **state)
 	poll_until_idle(f);
 	assert_int_equal(file->state, FILE_KNOWN);
 	assert_true(file->is_again);
+	assert_false(mapped_file_has_no_table(file));
 	assert_false(files_has_unread(f->files));
 	assert_true(file->has_table);
 	assert_int_equal(stats_of(f).n_refused, 0);
@@ -540,6 +545,7 @@ static void a_32_bit_program_has_no_table(void **state)
 	file = get_file(f, file_of_size(10));
 	poll_until_idle(f);
 	assert_int_equal(file->state, FILE_KNOWN);
+	assert_true(mapped_file_has_no_table(file));
 	assert_int_equal(atomic_load(&script.n_jobs), 1);
 	assert_int_equal(stats_of(f).n_refused, 0);
 }
