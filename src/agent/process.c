@@ -41,7 +41,13 @@
 #define MADE_SHARE      16 /* reading perf maps takes at most 1/16 of a processor */
 #define MADE_CREDIT_NS  INT64_C(500000000)
 #define MADE_FIRST_NS   (MADE_CREDIT_NS / 2) /* of it, for processes whose map was not read before */
-#define PARENTS_MAX     64
+/*
+ * Opening files again takes at most 1/16 of a processor. Not of the time for reading: many new processes may use that up all
+ * the time, and then no table would ever be built again.
+ */
+#define OPEN_SHARE     16
+#define OPEN_CREDIT_NS INT64_C(500000000)
+#define PARENTS_MAX    64
 
 /* ---- the list ---- */
 
@@ -373,7 +379,7 @@ static void table_wanted(struct processes *p, const struct sampler_event *e)
 		if (!f || f->number != e->file)
 			continue;
 		/* It is on its way: opening the file reads the mappings of a process again. */
-		if (f->wants_table || !may_read(p, of))
+		if (f->wants_table)
 			return;
 		fd = processes_open_file(p, f, &pid);
 		if (fd >= 0)
@@ -584,12 +590,12 @@ int processes_open_file(struct processes *p, const struct mapped_file *f, uint32
 			if (of->maps[i].file != f)
 				continue;
 			/* The mappings of the process are read up to that one: there may be a million. */
-			if (cost_share_saved(&p->reading, READ_SHARE, READ_CREDIT_NS) <= 0)
+			if (cost_share_saved(&p->opening, OPEN_SHARE, OPEN_CREDIT_NS) <= 0)
 				return -1;
 			tries++;
 			from_ns = cost_ns();
 			fd = process_open_at(p->o.proc, of->pid, of->maps[i].start);
-			p->reading.credit_ns -= cost_ns() - from_ns;
+			p->opening.credit_ns -= cost_ns() - from_ns;
 			if (fd >= 0 && is_same_file(fd, f)) {
 				*ret_pid = of->pid;
 				return fd;

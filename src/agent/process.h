@@ -75,8 +75,8 @@ void processes_tick(struct processes *p);
 /* Another sample in code without a file: the name of the function, by the map that the process writes. Empty: none. */
 struct str processes_made_name(struct processes *p, struct process *of, uint64_t addr);
 /*
- * Open a mapped file again: by one of the processes that have it. Negative: none of them does any more, or reading their
- * mappings has used up its share of the time. *ret_pid: that process.
+ * Open a mapped file again: by one of the processes that have it. Negative: none of them does any more, or opening files
+ * has used up its share of the time. *ret_pid: that process.
  */
 int processes_open_file(struct processes *p, const struct mapped_file *f, uint32_t *ret_pid);
 /*

@@ -19,6 +19,7 @@ struct processes {
 	struct python_reader python;
 	struct process_memory *memory;
 	struct cost_share reading, reading_made; /* mappings; perf maps */
+	struct cost_share opening;               /* files again, by the mappings of a process */
 	int64_t sweep_ms;
 	struct processes_stats stats;
 	struct sampler_mapping *given; /* scratch */
