@@ -6,8 +6,12 @@
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
+#include <mntent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include "scan/internal.h"
+
+static const struct stat no_stat; /* of folders in the list of ignored files */
 
 static bool walk_is_package(const struct scan *s, struct str name)
 {
@@ -163,16 +167,16 @@ static int has_row(void *arg, const struct index_file *f, struct err *err)
 	return 1;
 }
 
-/* Is it unreadable on purpose, like lost+found? Then nothing below it is in the index. A root is never meant to be. */
-static bool folder_is_closed(struct walk *w, const char *folder, int number)
+/* Is it unreadable on purpose, like lost+found? Then nothing at or below it is in the index. A root is never meant to be. */
+static bool path_is_closed(struct walk *w, const char *path, int number)
 {
 	struct err err = { 0 };
 
 	if (number != EACCES && number != EPERM && number != ENAMETOOLONG)
 		return false;
-	if (w->is_root && strcmp(folder, w->top) == 0)
+	if (w->is_root && strcmp(path, w->top) == 0)
 		return false;
-	return index_each_below(w->s->walk_index, str_of(folder), has_row, NULL, &err) == 0;
+	return index_each_below(w->s->walk_index, str_of(path), has_row, NULL, &err) == 0;
 }
 
 /* All files of this folder are left out. */
@@ -183,20 +187,25 @@ static bool folder_is_excluded(const struct scan *s, const char *folder)
 	return scan_excludes(s, inside);
 }
 
+/* Once for each folder, as all of its entries may fail. */
+static void log_left_out(struct scan *s, const char *folder, const char *what, const char *why)
+{
+	if (ignored_has(s->ignored, folder, &no_stat))
+		return;
+	ignored_add(s->ignored, folder, &no_stat);
+	log_warn("scan", "%s: %s: %s", folder, what, why);
+}
+
 /* @folder could not be listed to its end. @name: the entry of it that failed; NULL: the list itself. */
 static void walk_failed(struct walk *w, const char *folder, const char *name, int number)
 {
-	static const struct stat nothing;
 	AUTO(mem_freep) char *why = NULL;
 
 	if (folder_is_excluded(w->s, folder))
 		return;
 	why = mem_printf("%s%s%s", name ? name : "", name ? ": " : "", strerror(number));
-	if (folder_is_closed(w, folder, number)) {
-		if (ignored_has(w->s->ignored, folder, &nothing))
-			return;
-		ignored_add(w->s->ignored, folder, &nothing);
-		log_warn("scan", "%s: it is left out, since it cannot be listed: %s", folder, why);
+	if (!name && path_is_closed(w, folder, number)) {
+		log_left_out(w->s, folder, "it is left out, since it cannot be listed", why);
 		return;
 	}
 	if (unlisted_add(w->s->unlisted, folder, w->top, why))
@@ -205,6 +214,48 @@ static void walk_failed(struct walk *w, const char *folder, const char *name, in
 			  "build "
 			  "ID is reported as missing; %s",
 			  folder, why, unlisted_advice(number));
+}
+
+static bool is_mount_point(const char *path)
+{
+	char text[2 * PATH_MAX];
+	struct mntent m;
+	bool found = false;
+	FILE *f = setmntent("/proc/self/mounts", "re");
+
+	while (f && !found && getmntent_r(f, &m, text, sizeof(text)))
+		found = strcmp(m.mnt_dir, path) == 0;
+	if (f)
+		endmntent(f);
+	return found;
+}
+
+/* Would it not be entered if it could be inspected? lstat() of a file system that is dead fails, too. */
+static bool is_left_out_mount(const struct walk *w, const char *path)
+{
+	return !w->s->opts.follow_links && is_mount_point(path);
+}
+
+/*
+ * The current path, an entry @name of a folder, could not be inspected. It is judged by its own path: the folder may have files
+ * in the index, and a link in it may lead into one that is closed.
+ */
+static void entry_failed(struct walk *w, const char *name, int number)
+{
+	struct walk_folder *above = &w->stack[w->n - 1];
+	const char *path = buf_cstr(&w->path);
+
+	if (above->failed || scan_excludes(w->s, path) || folder_is_excluded(w->s, path))
+		return;
+	if (path_is_closed(w, path, number) || is_left_out_mount(w, path)) {
+		AUTO(mem_freep) char *folder = mem_strndup(path, above->path_size);
+		AUTO(mem_freep) char *why = mem_printf("%s: %s", name, strerror(number));
+
+		log_left_out(w->s, folder, "an entry is left out, since it cannot be inspected", why);
+		return;
+	}
+	above->failed = number;
+	above->failed_name = name;
 }
 
 /* The current path is a folder: visit its entries, unless it is on another file system, too deep, or above itself. */
@@ -252,19 +303,16 @@ static void walk_visit(struct walk *w, const char *name)
 {
 	struct scan *s = w->s;
 	const char *path = buf_cstr(&w->path);
-	struct walk_folder *above = w->n ? &w->stack[w->n - 1] : NULL;
 	struct stat st;
 
 	if ((s->opts.follow_links ? stat(path, &st) : lstat(path, &st)) != 0) {
 		/* It may have gone since, or is a link that leads nowhere. */
 		if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP)
 			return;
-		if (!above) {
+		if (w->n)
+			entry_failed(w, name, errno);
+		else if (!scan_excludes(s, path))
 			walk_failed(w, path, NULL, errno);
-		} else if (!above->failed) {
-			above->failed = errno;
-			above->failed_name = name;
-		}
 		return;
 	}
 	if (S_ISDIR(st.st_mode))
@@ -375,7 +423,9 @@ void walk_changed(struct scan *s, const char *path)
 
 	if (lstat(path, &st) != 0) {
 		/* An unreadable folder says nothing about the file. */
-		if ((errno == ENOENT || errno == ENOTDIR) && !roots_keep(s, s->walk_index, path))
+		if (errno != ENOENT && errno != ENOTDIR)
+			walk_path(s, path);
+		else if (!roots_keep(s, s->walk_index, path))
 			walk_delete(s, path);
 		return;
 	}

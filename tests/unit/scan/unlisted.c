@@ -18,6 +18,12 @@ static atomic_int reads_with; /* errno, after the first entry; 0: they can be re
 static atomic_int stats_with; /* errno, of the entries */
 static atomic_int n_opened;
 
+/* One path whose inspection fails. */
+static struct bad_path {
+	char path[PATH_MAX];
+	atomic_int number;
+} bad_paths[2];
+
 static bool path_is_broken(const char *path)
 {
 	const char *at = strstr(path, "/broken");
@@ -66,6 +72,11 @@ int lstat(const char *path, struct stat *st)
 {
 	const char *at = strstr(path, "/broken");
 
+	for (size_t i = 0; i < ARRAY_SIZE(bad_paths); i++)
+		if (atomic_load(&bad_paths[i].number) && strcmp(path, bad_paths[i].path) == 0) {
+			errno = atomic_load(&bad_paths[i].number);
+			return -1;
+		}
 	if (atomic_load(&stats_with) && at && strchr(at + 1, '/')) {
 		errno = atomic_load(&stats_with);
 		return -1;
@@ -78,6 +89,15 @@ static void heal(void)
 	atomic_store(&opens_with, 0);
 	atomic_store(&reads_with, 0);
 	atomic_store(&stats_with, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(bad_paths); i++)
+		atomic_store(&bad_paths[i].number, 0);
+}
+
+/* While no walk runs. */
+static void set_bad_path(size_t i, const char *path, int number)
+{
+	snprintf(bad_paths[i].path, sizeof(bad_paths[i].path), "%s", path);
+	atomic_store(&bad_paths[i].number, number);
 }
 
 /* ---- the log ---- */
@@ -225,6 +245,86 @@ static void an_entry_that_cannot_be_inspected_is_not_settled(void **state)
 	atomic_store(&stats_with, ENOENT);
 	walk_again(h);
 	assert_settled(h);
+}
+
+/* As a link into a folder of somebody else, with -L, or a path that is too long. The files beside it are in the index. */
+static void an_entry_that_nobody_may_see_does_not_count(void **state)
+{
+	struct scan_fixture *h = *state;
+
+	fixture_put_program(h, "a", PROGRAM_A);
+	fixture_put_program(h, "link", PROGRAM_B);
+	set_bad_path(0, fixture_path(h, "link"), EACCES);
+	fixture_run(h);
+	walk_again(h);
+	assert_settled(h);
+	assert_int_equal(n_left_out, 1);
+	set_bad_path(0, fixture_path(h, "link"), ENAMETOOLONG);
+	walk_again(h);
+	assert_settled(h);
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_A), 1);
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_B), 0);
+	assert_int_equal(n_told, 0);
+	/* But one that could be seen before does, and so does a broken disk. */
+	set_bad_path(1, fixture_path(h, "a"), EACCES);
+	walk_again(h);
+	assert_unlisted(h, 1, "root: a: Permission denied");
+	heal();
+	walk_again(h);
+	assert_settled(h);
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_B), 1);
+	set_bad_path(0, fixture_path(h, "link"), EIO);
+	walk_again(h);
+	assert_unlisted(h, 1, "root: link: Input/output error");
+}
+
+static void an_entry_that_nobody_may_see_hides_no_other_failure(void **state)
+{
+	struct scan_fixture *h = *state;
+
+	fixture_put_program(h, "a", PROGRAM_A);
+	fixture_put_program(h, "b", PROGRAM_B);
+	set_bad_path(0, fixture_path(h, "a"), EACCES);
+	set_bad_path(1, fixture_path(h, "b"), EIO);
+	fixture_run(h);
+	assert_unlisted(h, 1, "root: b: Input/output error");
+	fixture_stop(h);
+	/* It can be left out alone. */
+	h->opts.exclude_regex = "/b$";
+	fixture_run(h);
+	assert_settled(h);
+}
+
+/* A walk does not enter it, so it need not be alive. */
+static void a_mount_that_is_dead_does_not_count(void **state)
+{
+	struct scan_fixture *h = *state;
+
+	h->roots[0] = STR("/");
+	h->opts.max_depth = 1;
+	h->opts.files = false;
+	set_bad_path(0, "/proc", ENOTCONN);
+	fixture_run(h);
+	assert_settled(h);
+	assert_int_equal(n_left_out, 1);
+}
+
+/* Reported by inotify. */
+static void a_changed_file_that_cannot_be_inspected_is_not_settled(void **state)
+{
+	struct scan_fixture *h = *state;
+
+	fixture_run(h);
+	fixture_put_program(h, "a", PROGRAM_A);
+	set_bad_path(0, fixture_path(h, "a"), EIO);
+	clock_test_freeze(1700000000);
+	scan_path_changed(h->scan, fixture_path(h, "a"));
+	fixture_settle(h);
+	assert_unlisted(h, 1, "root/a: Input/output error");
+	heal();
+	next_try(h);
+	assert_settled(h);
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_A), 1);
 }
 
 static void it_is_tried_again_at_growing_distances(void **state)
@@ -467,6 +567,10 @@ int main(void)
 		test_with_faults(a_folder_that_cannot_be_opened_is_not_settled),
 		test_with_faults(a_list_that_breaks_off_is_not_settled),
 		test_with_faults(an_entry_that_cannot_be_inspected_is_not_settled),
+		test_with_faults(an_entry_that_nobody_may_see_does_not_count),
+		test_with_faults(an_entry_that_nobody_may_see_hides_no_other_failure),
+		test_with_faults(a_mount_that_is_dead_does_not_count),
+		test_with_faults(a_changed_file_that_cannot_be_inspected_is_not_settled),
 		test_with_faults(it_is_tried_again_at_growing_distances),
 		test_with_faults(rows_below_it_are_kept_until_it_is_listed),
 		test_with_faults(a_folder_that_is_closed_on_purpose_does_not_count),
