@@ -242,8 +242,8 @@ void unlisted_why(struct unlisted *u, char *ret, size_t size);
 /* Whether @path is one of them, or below one. */
 bool unlisted_covers(struct unlisted *u, const char *path);
 int64_t unlisted_next_ms(struct unlisted *u); /* of the next try; monotonic */
-/* One whose next try has come, on the heap; NULL: none. */
-char *unlisted_take_due(struct unlisted *u);
+/* One whose next try has come by then, on the heap; NULL: none. Its next try is in the future. */
+char *unlisted_take_due(struct unlisted *u, int64_t by_ms);
 /* What to do against this errno. */
 const char *unlisted_advice(int number);
 /* Whether @path is @folder, or below it. */

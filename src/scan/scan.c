@@ -142,13 +142,17 @@ static const struct str *root_of_path(const struct scan *s, const char *path)
 	return NULL;
 }
 
-/* The places that could not be listed, and whose next try has come. */
+/*
+ * The places that could not be listed, and whose next try has come. Each once: that of others may come before this ends, again
+ * and again.
+ */
 static void walk_unlisted_again(struct scan *s)
 {
+	int64_t by_ms = clock_mono_ms();
 	char *path;
 
 	scan_set_following(s, true);
-	while (!atomic_load(&s->stopping) && (path = unlisted_take_due(s->unlisted)) != NULL) {
+	while (!atomic_load(&s->stopping) && (path = unlisted_take_due(s->unlisted, by_ms)) != NULL) {
 		const struct str *root = root_of_path(s, path);
 
 		if (root)
@@ -216,13 +220,15 @@ static void *walk_main(void *arg)
 			next_walk_ms = s->opts.rescan_s ? clock_mono_ms() + s->opts.rescan_s * 1000
 							: INT64_MAX;
 			first = false;
-		} else if (s->n_dirty) {
+		} else if (s->n_dirty || now_ms >= next_ms) {
+			bool is_dirty = s->n_dirty;
+
+			/* In turn: either may never end. */
 			pthread_mutex_unlock(&s->lock);
-			walk_follow_changes(s);
-			pthread_mutex_lock(&s->lock);
-		} else if (now_ms >= next_ms) {
-			pthread_mutex_unlock(&s->lock);
-			walk_unlisted_again(s);
+			if (now_ms >= next_ms)
+				walk_unlisted_again(s);
+			if (is_dirty)
+				walk_follow_changes(s);
 			pthread_mutex_lock(&s->lock);
 		} else {
 			condition_wait(&s->changed, &s->lock, MIN(next_ms - now_ms, INT64_C(60000)));

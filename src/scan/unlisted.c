@@ -185,10 +185,14 @@ size_t unlisted_end(struct unlisted *u, const char *path)
 	for (size_t i = 0; i < u->n; i++) {
 		struct unlisted_place *p = &u->v[i];
 
-		if (p->stale && path_is_below(p->path, path))
+		if (p->stale && path_is_below(p->path, path)) {
 			VEC_PUSH(gone, n_gone, room) = *p;
-		else
-			u->v[n++] = *p;
+			continue;
+		}
+		/* From now on: the walk may have taken longer than the pause. */
+		if (p->kind == PLACE_UNLISTED && path_is_below(p->path, path))
+			p->next_ms = clock_mono_ms() + pause_ms(p->path, p->tries - 1);
+		u->v[n++] = *p;
 	}
 	u->n = n;
 	places_count(u);
@@ -298,19 +302,18 @@ int64_t unlisted_next_ms(struct unlisted *u)
 	return next_ms;
 }
 
-char *unlisted_take_due(struct unlisted *u)
+char *unlisted_take_due(struct unlisted *u, int64_t by_ms)
 {
-	int64_t now_ms = clock_mono_ms();
 	char *path = NULL;
 
 	pthread_mutex_lock(&u->lock);
 	for (size_t i = 0; i < u->n && !path; i++) {
 		struct unlisted_place *p = &u->v[i];
 
-		if (p->next_ms > now_ms)
+		if (p->next_ms > by_ms)
 			continue;
 		/* Also if the walk of it ends early. */
-		p->next_ms = now_ms + AGAIN_LAST_MS;
+		p->next_ms = clock_mono_ms() + AGAIN_LAST_MS;
 		path = mem_strdup(p->path);
 	}
 	pthread_mutex_unlock(&u->lock);

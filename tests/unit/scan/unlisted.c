@@ -17,12 +17,14 @@ static atomic_int opens_with; /* errno, 0: they can be opened */
 static atomic_int reads_with; /* errno, after the first entry; 0: they can be read */
 static atomic_int stats_with; /* errno, of the entries */
 static atomic_int n_opened;
+static atomic_int opens_take_ms; /* of the frozen clock */
 
 /* One path whose inspection fails. */
 static struct bad_path {
 	char path[PATH_MAX];
 	atomic_int number;
 } bad_paths[2];
+static struct scan *_Atomic is_busy; /* such a path has changed again whenever it is inspected */
 
 static bool path_is_broken(const char *path)
 {
@@ -47,6 +49,8 @@ DIR *opendir(const char *path)
 		real = (DIR * (*)(const char *)) dlsym(RTLD_NEXT, "opendir");
 	if (path_is_broken(path)) {
 		atomic_fetch_add(&n_opened, 1);
+		if (atomic_load(&opens_take_ms))
+			clock_test_advance(atomic_load(&opens_take_ms));
 		if (atomic_load(&opens_with)) {
 			errno = atomic_load(&opens_with);
 			return NULL;
@@ -74,6 +78,8 @@ int lstat(const char *path, struct stat *st)
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad_paths); i++)
 		if (atomic_load(&bad_paths[i].number) && strcmp(path, bad_paths[i].path) == 0) {
+			if (atomic_load(&is_busy))
+				scan_path_changed(atomic_load(&is_busy), path);
 			errno = atomic_load(&bad_paths[i].number);
 			return -1;
 		}
@@ -87,6 +93,8 @@ int lstat(const char *path, struct stat *st)
 static void heal(void)
 {
 	atomic_store(&opens_with, 0);
+	atomic_store(&opens_take_ms, 0);
+	atomic_store(&is_busy, NULL);
 	atomic_store(&reads_with, 0);
 	atomic_store(&stats_with, 0);
 	for (size_t i = 0; i < ARRAY_SIZE(bad_paths); i++)
@@ -339,7 +347,7 @@ static void it_is_tried_again_at_growing_distances(void **state)
 	assert_unlisted(h, 1, "broken");
 	assert_int_equal(unlisted_next_ms(h->scan->unlisted) - clock_mono_ms(), 15000);
 	/* No request makes it sooner. */
-	assert_null(unlisted_take_due(h->scan->unlisted));
+	assert_null(unlisted_take_due(h->scan->unlisted, clock_mono_ms()));
 	for (int64_t ms = 15000; ms <= 300000; ms = ms < 240000 ? 2 * ms : ms + 60000) {
 		int n = n_opened;
 
@@ -450,6 +458,63 @@ static void many_folders_are_one_place(void **state)
 	next_try(h);
 	assert_settled(h);
 	assert_int_equal(fixture_n_hits_of(h, PROGRAM_A), 1);
+}
+
+/* On a slow disk, the next try of the first of them comes before the last one is tried. */
+static void tries_that_take_long_do_not_keep_other_work_waiting(void **state)
+{
+	struct scan_fixture *h = *state;
+
+	for (unsigned i = 0; i < 100; i++)
+		make_folder(h, arena_printf(&h->a, "broken%u", i));
+	atomic_store(&opens_with, EIO);
+	clock_test_freeze(1700000000);
+	fixture_run(h);
+	atomic_store(&opens_take_ms, 20000);
+	clock_test_advance(15000);
+	scan_groom(h->scan);
+	for (int i = 0; i < 500 && n_opened < 2000; i++)
+		usleep(10000);
+	fixture_put_program(h, "a", PROGRAM_A);
+	scan_path_changed(h->scan, fixture_path(h, "a"));
+	for (int i = 0; i < 500 && !fixture_n_hits_of(h, PROGRAM_A); i++)
+		usleep(10000);
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_A), 1);
+}
+
+static void the_next_try_counts_from_the_end_of_the_walk(void **state)
+{
+	struct unlisted *u = unlisted_new();
+
+	clock_test_freeze(1700000000);
+	unlisted_begin(u, "/");
+	assert_true(unlisted_add(u, "/a", "/", "broken"));
+	clock_test_advance(3600000);
+	assert_int_equal(unlisted_end(u, "/"), 0);
+	assert_int_equal(unlisted_next_ms(u) - clock_mono_ms(), 15000);
+	unlisted_free(u);
+}
+
+static void it_is_tried_again_while_files_change_all_the_time(void **state)
+{
+	struct scan_fixture *h = *state;
+
+	make_folder(h, "broken");
+	atomic_store(&opens_with, EIO);
+	clock_test_freeze(1700000000);
+	fixture_run(h);
+	assert_unlisted(h, 1, "broken");
+	set_bad_path(0, fixture_path(h, "busy"), ENOENT);
+	atomic_store(&is_busy, h->scan);
+	scan_path_changed(h->scan, fixture_path(h, "busy"));
+	atomic_store(&opens_with, 0);
+	clock_test_advance(15000);
+	for (int i = 0; i < 100 && progress(h).n_unlisted; i++)
+		usleep(20000);
+	assert_int_equal(progress(h).n_unlisted, 0);
+	atomic_store(&is_busy, NULL);
+	fixture_settle(h);
+	assert_settled(h);
 }
 
 static void a_folder_that_is_gone_does_not_count_any_more(void **state)
@@ -577,6 +642,9 @@ int main(void)
 		test_with_faults(a_closed_folder_with_files_in_the_index_counts),
 		test_with_faults(a_root_always_counts),
 		test_with_faults(many_folders_are_one_place),
+		test_with_faults(tries_that_take_long_do_not_keep_other_work_waiting),
+		test_with_faults(the_next_try_counts_from_the_end_of_the_walk),
+		test_with_faults(it_is_tried_again_while_files_change_all_the_time),
 		test_with_faults(a_folder_that_is_gone_does_not_count_any_more),
 		test_with_faults(a_file_that_could_not_be_stored_is_not_settled),
 		test_with_faults(it_is_stored_by_a_walk_before_its_time),
