@@ -161,13 +161,19 @@ static int judge_root(struct scan *s, struct index *ix, const char *root, const 
 void roots_judge(struct scan *s, struct index *ix)
 {
 	struct root_place place;
+	bool all = true;
 
+	unlisted_begin(s->unlisted, NULL);
 	for (size_t i = 0; i < s->opts.n_roots && !atomic_load(&s->stopping); i++) {
 		const struct str *root = &s->opts.roots[i];
 
-		if (!s3_is_url(*root) && root_place(root->p, &place))
-			(void)judge_root(s, ix, root->p, &place);
+		if (!s3_is_url(*root) &&
+		    (!root_place(root->p, &place) || judge_root(s, ix, root->p, &place) < 0))
+			all = false;
 	}
+	/* A root may be a link, which leads elsewhere now. */
+	if (all && !atomic_load(&s->stopping) && unlisted_end(s->unlisted, NULL))
+		scan_listed(s);
 }
 
 bool roots_keep(struct scan *s, struct index *ix, const char *path)

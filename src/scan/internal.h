@@ -214,7 +214,7 @@ int folder_names(const char *path, struct arena *a, char ***ret, size_t *ret_n);
 struct unlisted;
 struct unlisted *unlisted_new(void);
 void unlisted_free(struct unlisted *u);
-/* A walk of @path, and of all below it, begins. */
+/* A walk of @path, and of all below it, begins; or, with NULL, unlisted_set_away() for all roots. */
 void unlisted_begin(struct unlisted *u, const char *path);
 /* In the walk of @top, @path could not be listed. true: it is new, and to be logged. */
 bool unlisted_add(struct unlisted *u, const char *path, const char *top, const char *why);

@@ -102,13 +102,19 @@ static void places_count(struct unlisted *u)
 	atomic_store(&u->n_now, n);
 }
 
+/* Can a walk of @path, or NULL, a judgement of all roots, end it? */
+static bool place_is_of(const struct unlisted_place *p, const char *path)
+{
+	if (!path || p->kind == PLACE_AWAY)
+		return !path && p->kind == PLACE_AWAY;
+	return p->kind == PLACE_INDEX ? strcmp(p->path, path) == 0 : path_is_below(p->path, path);
+}
+
 void unlisted_begin(struct unlisted *u, const char *path)
 {
 	pthread_mutex_lock(&u->lock);
 	for (size_t i = 0; i < u->n; i++)
-		u->v[i].stale |= u->v[i].kind == PLACE_UNLISTED
-					 ? path_is_below(u->v[i].path, path)
-					 : u->v[i].kind == PLACE_INDEX && strcmp(u->v[i].path, path) == 0;
+		u->v[i].stale |= place_is_of(&u->v[i], path);
 	pthread_mutex_unlock(&u->lock);
 }
 
@@ -178,6 +184,11 @@ bool unlisted_has_index(struct unlisted *u, const char *path)
 
 size_t unlisted_end(struct unlisted *u, const char *path)
 {
+	static const char *const ends[] = {
+		[PLACE_UNLISTED] = "it is listed again, or gone",
+		[PLACE_AWAY] = "it is no root any more",
+		[PLACE_INDEX] = "all files could be stored in it",
+	};
 	struct unlisted_place *gone = NULL;
 	size_t n_gone = 0, room = 0, n = 0;
 
@@ -185,12 +196,12 @@ size_t unlisted_end(struct unlisted *u, const char *path)
 	for (size_t i = 0; i < u->n; i++) {
 		struct unlisted_place *p = &u->v[i];
 
-		if (p->stale && path_is_below(p->path, path)) {
+		if (p->stale && place_is_of(p, path)) {
 			VEC_PUSH(gone, n_gone, room) = *p;
 			continue;
 		}
 		/* From now on: the walk may have taken longer than the pause. */
-		if (p->kind == PLACE_UNLISTED && path_is_below(p->path, path))
+		if (p->kind == PLACE_UNLISTED && place_is_of(p, path))
 			p->next_ms = clock_mono_ms() + pause_ms(p->path, p->tries - 1);
 		u->v[n++] = *p;
 	}
@@ -198,9 +209,7 @@ size_t unlisted_end(struct unlisted *u, const char *path)
 	places_count(u);
 	pthread_mutex_unlock(&u->lock);
 	for (size_t i = 0; i < n_gone; i++) {
-		log_info("scan", "%s: %s", gone[i].path,
-			 gone[i].kind == PLACE_INDEX ? "all files could be stored in it"
-						     : "it is listed again, or gone");
+		log_info("scan", "%s: %s", gone[i].path, ends[gone[i].kind]);
 		place_done(&gone[i]);
 	}
 	free(gone);
@@ -225,6 +234,7 @@ static enum away_change note_away(struct unlisted *u, const char *path, size_t n
 
 	if (is_new)
 		p = place_add(u, path, PLACE_AWAY);
+	p->stale = false;
 	free(p->why);
 	p->why = mem_printf("it is not mounted: none of its %zu files in the index is there", n_files);
 	p->next_ms = clock_mono_ms() + pause_ms(path, p->tries++);

@@ -230,6 +230,32 @@ static void a_path_that_is_no_root_any_more_is_forgotten(void **state)
 	assert_int_equal(fixture_n_hits_of(h, PROGRAM_A), 0);
 }
 
+/* The root is a link that leads elsewhere now. */
+static void a_place_that_no_root_leads_to_any_more_is_forgotten(void **state)
+{
+	struct scan_fixture *h = *state;
+	const char *link = place(h, "link");
+
+	assert_int_equal(symlink("root", link), 0);
+	h->roots[0] = str_of(link);
+	fixture_put_program(h, "a", PROGRAM_A);
+	fixture_run(h);
+	fixture_stop(h);
+	be_on_other_device(h);
+	unmount_root(h, true);
+	fixture_run(h);
+	walk_and_groom(h);
+	assert_away(h);
+	assert_int_equal(mkdir(place(h, "other"), 0755), 0);
+	assert_int_equal(unlink(link), 0);
+	assert_int_equal(symlink("other", link), 0);
+	scan_rescan(h->scan);
+	fixture_settle(h);
+	assert_settled(h);
+	/* Grooming has run once more. */
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_A), 0);
+}
+
 static void files_of_a_root_are_forgotten_after_days(void **state)
 {
 	struct scan_fixture *h = *state;
@@ -386,6 +412,7 @@ int main(void)
 		test_of_roots(a_root_with_files_is_there_whatever_its_file_system),
 		test_of_roots(a_root_with_other_files_is_there),
 		test_of_roots(a_path_that_is_no_root_any_more_is_forgotten),
+		test_of_roots(a_place_that_no_root_leads_to_any_more_is_forgotten),
 		test_of_roots(files_of_a_root_are_forgotten_after_days),
 		test_of_roots(a_root_that_is_away_for_too_long_counts_no_more),
 		test_of_roots(grooming_notices_that_a_root_is_away),

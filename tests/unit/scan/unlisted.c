@@ -110,20 +110,21 @@ static void set_bad_path(size_t i, const char *path, int number)
 
 /* ---- the log ---- */
 
-static atomic_uint n_told, n_left_out, n_again;
+static atomic_uint n_told, n_left_out, n_again, n_stored;
 
 static void count_line(void *arg, enum log_level level, const char *area, const char *text)
 {
 	n_told += level == LOG_ERROR && strstr(text, "could not be listed");
 	n_left_out += level == LOG_WARN && strstr(text, "is left out, since");
 	n_again += strstr(text, "is listed again") != NULL;
+	n_stored += strstr(text, "all files could be stored") != NULL;
 }
 
 static int set_up(void **state)
 {
 	int r = fixture_set_up(state);
 
-	n_told = n_left_out = n_again = 0;
+	n_told = n_left_out = n_again = n_stored = 0;
 	log_set_sink(count_line, NULL);
 	return r;
 }
@@ -531,6 +532,27 @@ static void a_folder_that_is_gone_does_not_count_any_more(void **state)
 	assert_settled(h);
 }
 
+static void a_place_that_no_root_leads_to_any_more_does_not_count(void **state)
+{
+	struct scan_fixture *h = *state;
+	const char *link = arena_printf(&h->a, "%s/link", h->dir);
+
+	make_folder(h, "one/broken");
+	make_folder(h, "two");
+	fixture_put_program(h, "one/a", PROGRAM_A);
+	fixture_put_program(h, "two/b", PROGRAM_B);
+	assert_int_equal(symlink("root/one", link), 0);
+	h->roots[0] = str_of(link);
+	atomic_store(&opens_with, EIO);
+	fixture_run(h);
+	assert_unlisted(h, 1, "one/broken: Input/output error");
+	assert_int_equal(unlink(link), 0);
+	assert_int_equal(symlink("root/two", link), 0);
+	walk_again(h);
+	assert_settled(h);
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_B), 1);
+}
+
 /* As with a full disk. Its build ID is here, but no row says so. */
 static void a_file_that_could_not_be_stored_is_not_settled(void **state)
 {
@@ -558,6 +580,32 @@ static void a_file_that_could_not_be_stored_is_not_settled(void **state)
 	walk_again(h);
 	assert_int_equal(fixture_n_hits_of(h, PROGRAM_B), 1);
 	assert_settled(h);
+}
+
+static void an_index_below_a_root_is_not_complete_before_the_files_are_stored(void **state)
+{
+	struct scan_fixture *h = *state;
+	struct err err = { 0 };
+	struct db *db;
+
+	memcpy(h->index, h->root, sizeof(h->index));
+	assert_true(strlen(h->index) + 3 < sizeof(h->index));
+	strcat(h->index, "/i");
+	fixture_put_program(h, "a", PROGRAM_A);
+	fixture_run(h);
+	assert_done(db_open(h->index, &(struct db_options){ 0 }, &db, &err));
+	assert_done(db_exec(db, "CREATE UNIQUE INDEX x ON file (size > 0)", &err));
+	fixture_put_program(h, "b", PROGRAM_B);
+	for (unsigned i = 0; i < 3; i++) {
+		walk_again(h);
+		assert_unlisted(h, 1, "/i: files could not be stored in it");
+		assert_int_equal(n_stored, 0);
+	}
+	assert_done(db_exec(db, "DROP INDEX x", &err));
+	db_close(db);
+	walk_again(h);
+	assert_settled(h);
+	assert_int_equal(n_stored, 1);
 }
 
 static void it_is_stored_by_a_walk_before_its_time(void **state)
@@ -646,6 +694,8 @@ int main(void)
 		test_with_faults(the_next_try_counts_from_the_end_of_the_walk),
 		test_with_faults(it_is_tried_again_while_files_change_all_the_time),
 		test_with_faults(a_folder_that_is_gone_does_not_count_any_more),
+		test_with_faults(a_place_that_no_root_leads_to_any_more_does_not_count),
+		test_with_faults(an_index_below_a_root_is_not_complete_before_the_files_are_stored),
 		test_with_faults(a_file_that_could_not_be_stored_is_not_settled),
 		test_with_faults(it_is_stored_by_a_walk_before_its_time),
 		test_with_faults(a_file_that_could_not_be_looked_up_is_not_settled),
