@@ -72,34 +72,73 @@ bool root_place(const char *root, struct root_place *ret)
 struct away_check {
 	uint64_t dev; /* of the root */
 	size_t n;
+	struct root_witness found;
 };
+
+static bool shows_root(const char *path, uint64_t dev, uint64_t root_dev)
+{
+	struct stat st;
+
+	return dev == root_dev || stat(path, &st) == 0;
+}
 
 /* 1: the file system of this file is there, or the file is. */
 static int check_row(void *arg, const struct index_file *f, struct err *err)
 {
 	struct away_check *c = arg;
-	struct stat st;
 
-	if (f->dev == c->dev || stat(f->path.p, &st) == 0)
+	if (shows_root(f->path.p, f->dev, c->dev)) {
+		c->found = (struct root_witness){ mem_strdup(f->path.p), f->dev };
 		return 1;
+	}
 	c->n++;
 	return 0;
 }
 
-/* How many files the index has below a root that is not there. 0: it is there. */
-static int count_away(struct index *ix, const struct root_place *place, size_t *ret)
+static bool witness_is_there(struct scan *s, size_t i, const struct root_place *place)
+{
+	AUTO(mem_freep) char *path = NULL;
+	uint64_t dev;
+
+	pthread_mutex_lock(&s->lock);
+	if (s->witnesses[i].path)
+		path = mem_strdup(s->witnesses[i].path);
+	dev = s->witnesses[i].dev;
+	pthread_mutex_unlock(&s->lock);
+	/* The root may be a link, which leads elsewhere now. */
+	return path && path_is_below(path, place->path) && shows_root(path, dev, place->dev);
+}
+
+static void witness_set(struct scan *s, size_t i, struct root_witness w)
+{
+	struct root_witness old;
+
+	pthread_mutex_lock(&s->lock);
+	old = s->witnesses[i];
+	s->witnesses[i] = w;
+	pthread_mutex_unlock(&s->lock);
+	free(old.path);
+}
+
+/* How many files the index has below root @i that is not there. 0: it is there. */
+static int count_away(struct scan *s, struct index *ix, size_t i, const struct root_place *place, size_t *ret)
 {
 	struct away_check c = { .dev = place->dev };
 	struct err err = { 0 };
-	int r = 1;
+	int r;
 
-	if (strcmp(place->path, "/") != 0)
-		r = index_each_below(ix, str_of(place->path), check_row, &c, &err);
+	*ret = 0;
+	if (strcmp(place->path, "/") == 0 || witness_is_there(s, i, place))
+		return 0;
+	r = index_each_below(ix, str_of(place->path), check_row, &c, &err);
 	if (r < 0) {
 		log_error("scan", "%s: %s", place->path, err.text);
 		return -1;
 	}
-	*ret = r ? 0 : c.n;
+	if (r)
+		witness_set(s, i, c.found);
+	else
+		*ret = c.n;
 	return 0;
 }
 
@@ -129,11 +168,12 @@ static void root_is_back(struct scan *s, struct index *ix, const char *path)
 }
 
 /* Negative: the index cannot be read, so nothing is known of the root. */
-static int judge_root(struct scan *s, struct index *ix, const char *root, const struct root_place *place)
+static int judge_root(struct scan *s, struct index *ix, size_t i, const struct root_place *place)
 {
+	const char *root = s->opts.roots[i].p;
 	size_t n;
 
-	if (count_away(ix, place, &n) < 0)
+	if (count_away(s, ix, i, place, &n) < 0)
 		return -1;
 	switch (unlisted_set_away(s->unlisted, place->path, n)) {
 	case AWAY_NEW:
@@ -167,8 +207,7 @@ void roots_judge(struct scan *s, struct index *ix)
 	for (size_t i = 0; i < s->opts.n_roots && !atomic_load(&s->stopping); i++) {
 		const struct str *root = &s->opts.roots[i];
 
-		if (!s3_is_url(*root) &&
-		    (!root_place(root->p, &place) || judge_root(s, ix, root->p, &place) < 0))
+		if (!s3_is_url(*root) && (!root_place(root->p, &place) || judge_root(s, ix, i, &place) < 0))
 			all = false;
 	}
 	/* A root may be a link, which leads elsewhere now. */
@@ -185,7 +224,7 @@ bool roots_keep(struct scan *s, struct index *ix, const char *path)
 
 		/* It may have been unmounted since the last walk, or at this moment. */
 		if (!s3_is_url(*root) && root_place(root->p, &place) && path_is_below(path, place.path) &&
-		    !unlisted_is_away(s->unlisted, place.path) && judge_root(s, ix, root->p, &place) < 0)
+		    !unlisted_is_away(s->unlisted, place.path) && judge_root(s, ix, i, &place) < 0)
 			return true;
 	}
 	return unlisted_covers(s->unlisted, path);

@@ -257,6 +257,14 @@ struct root_place {
 	char path[PATH_MAX];
 	uint64_t dev; /* of its file system; if it is missing, of the nearest folder above it that is there */
 };
+/*
+ * A file of the index that showed, when a root was judged last, that it is there: as long as it does, the rows of all missing files
+ * need not be read for each of them.
+ */
+struct root_witness {
+	char *path; /* heap; NULL: none */
+	uint64_t dev;
+};
 /* realpath(3) of a root, also of one that is missing. false: it cannot be found out. */
 bool root_place(const char *root, struct root_place *ret);
 /* Find out which roots are not mounted, and which are mounted again. @ix: of the walking thread. */
@@ -328,6 +336,7 @@ struct scan {
 	bool was_read;    /* everything was read once */
 	/* How often making the index anew has begun, has ended, and was followed by a whole walk. */
 	unsigned n_remakes, n_remade, n_remakes_walked;
+	struct root_witness *witnesses; /* one for each root */
 	bool groom_kept; /* grooming has kept rows of missing files, below places that could not be listed */
 	/* failures in the log: since when, how many, and how many are not there */
 	int64_t told_from_ms;

@@ -321,6 +321,7 @@ int scan_new(const struct scan_options *opts, struct scan **ret, struct err *err
 	condition_init(&s->changed);
 	s->ignored = ignored_new();
 	s->unlisted = unlisted_new();
+	s->witnesses = ARENA_NEW_N(&s->arena, struct root_witness, opts->n_roots + 1);
 	s->candidates = queue_new(CANDIDATES_QUEUED);
 	s->jobs = jobs_new(s);
 	s->progress.started_mono_ms = clock_mono_ms();
@@ -447,6 +448,8 @@ void scan_free(struct scan *s)
 	queue_free(s->candidates);
 	ignored_free(s->ignored);
 	unlisted_free(s->unlisted);
+	for (size_t i = 0; i < s->opts.n_roots; i++)
+		free(s->witnesses[i].path);
 	for (size_t i = 0; i < s->n_dirty; i++)
 		free(s->dirty[i]);
 	free(s->dirty);

@@ -5,7 +5,17 @@
  */
 #include "fixture.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+
+static atomic_uint n_stats;
+
+/* Also of the scan. */
+int stat(const char *path, struct stat *st)
+{
+	atomic_fetch_add(&n_stats, 1);
+	return fstatat(AT_FDCWD, path, st, 0);
+}
 
 static atomic_uint n_told, n_back, n_forgotten;
 
@@ -198,6 +208,35 @@ static void a_root_with_files_is_there_whatever_its_file_system(void **state)
 	assert_int_equal(fixture_n_hits_of(h, PROGRAM_B), 1);
 }
 
+static void many_missing_files_cost_no_more_each(void **state)
+{
+	struct scan_fixture *h = *state;
+
+	for (unsigned i = 0; i < 200; i++)
+		fixture_put_program(h, arena_printf(&h->a, "a%u", i), PROGRAM_A);
+	fixture_put_program(h, "b", PROGRAM_B);
+	fixture_run(h);
+	fixture_stop(h);
+	be_on_other_device(h);
+	for (unsigned i = 0; i < 200; i++)
+		assert_int_equal(unlink(fixture_path(h, arena_printf(&h->a, "a%u", i))), 0);
+	n_stats = 0;
+	fixture_run(h);
+	assert_settled(h);
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_A), 0);
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_B), 1);
+	assert_in_range(n_stats, 201, 2000);
+	/* What shows that the root is there may go, too. */
+	fixture_stop(h);
+	be_on_other_device(h);
+	fixture_run(h);
+	assert_int_equal(unlink(fixture_path(h, "b")), 0);
+	scan_groom(h->scan);
+	fixture_settle(h);
+	assert_away(h);
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_B), 1);
+}
+
 static void a_root_with_other_files_is_there(void **state)
 {
 	struct scan_fixture *h = *state;
@@ -317,7 +356,10 @@ static void grooming_notices_that_a_root_is_away(void **state)
 
 	fixture_put_program(h, "a", PROGRAM_A);
 	fixture_run(h);
+	fixture_stop(h);
 	be_on_other_device(h);
+	fixture_run(h);
+	assert_settled(h);
 	unmount_root(h, true);
 	scan_groom(h->scan);
 	fixture_settle(h);
@@ -331,7 +373,10 @@ static void a_reported_change_notices_it(void **state)
 
 	fixture_put_program(h, "a", PROGRAM_A);
 	fixture_run(h);
+	fixture_stop(h);
 	be_on_other_device(h);
+	fixture_run(h);
+	assert_settled(h);
 	unmount_root(h, true);
 	scan_path_changed(h->scan, fixture_path(h, "a"));
 	fixture_settle(h);
@@ -410,6 +455,7 @@ int main(void)
 		test_of_roots(a_root_that_was_emptied_in_its_place_is_not_away),
 		test_of_roots(a_root_that_was_removed_is_not_away),
 		test_of_roots(a_root_with_files_is_there_whatever_its_file_system),
+		test_of_roots(many_missing_files_cost_no_more_each),
 		test_of_roots(a_root_with_other_files_is_there),
 		test_of_roots(a_path_that_is_no_root_any_more_is_forgotten),
 		test_of_roots(a_place_that_no_root_leads_to_any_more_is_forgotten),
