@@ -73,8 +73,11 @@ static bool walk_is_known(struct scan *s, struct candidate *l)
 	arena_init(&a);
 	r = index_file_by_path(s->walk_index, str_of(path), &a, &f, &err);
 	if (r < 0) {
-		/* Unknown: the next walk, which comes soon, will try again. */
 		log_error("scan", "%s: %s", path, err.text);
+		/* A row that no version of lode writes is replaced. */
+		if (err.kind == ERR_DAMAGED)
+			return false;
+		/* Unknown: the next walk, which comes soon, will try again. */
 		unlisted_add_index(s->unlisted, s->opts.index_path, err.text);
 		return true;
 	}

@@ -653,6 +653,25 @@ static void a_file_that_could_not_be_looked_up_is_not_settled(void **state)
 	assert_settled(h);
 }
 
+/* As one of a later version. */
+static void a_row_that_cannot_be_read_is_replaced(void **state)
+{
+	struct scan_fixture *h = *state;
+	struct err err = { 0 };
+	struct db *db;
+
+	fixture_put_program(h, "a", PROGRAM_A);
+	fixture_put_program(h, "b", PROGRAM_B);
+	fixture_run(h);
+	assert_done(db_open(h->index, &(struct db_options){ 0 }, &db, &err));
+	assert_done(db_exec(db, "UPDATE file SET state = 99 WHERE name = CAST('a' AS BLOB)", &err));
+	db_close(db);
+	walk_again(h);
+	assert_settled(h);
+	assert_int_equal(fixture_row_of(h, "a").state, INDEX_SCANNED);
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_A), 1);
+}
+
 /* No row is lost by that. */
 static void a_deletion_that_could_not_be_stored_does_not_count(void **state)
 {
@@ -699,6 +718,7 @@ int main(void)
 		test_with_faults(a_file_that_could_not_be_stored_is_not_settled),
 		test_with_faults(it_is_stored_by_a_walk_before_its_time),
 		test_with_faults(a_file_that_could_not_be_looked_up_is_not_settled),
+		test_with_faults(a_row_that_cannot_be_read_is_replaced),
 		test_with_faults(a_deletion_that_could_not_be_stored_does_not_count),
 	};
 
