@@ -216,7 +216,7 @@ struct unlisted *unlisted_new(void);
 void unlisted_free(struct unlisted *u);
 /* A walk of @path, and of all below it, begins; or, with NULL, unlisted_set_away() for all roots. */
 void unlisted_begin(struct unlisted *u, const char *path);
-/* In the walk of @top, @path could not be listed. true: it is new, and to be logged. */
+/* In a walk of @top, or of a folder below it, @path could not be listed. true: it is new, and to be logged. */
 bool unlisted_add(struct unlisted *u, const char *path, const char *top, const char *why);
 /*
  * Files are not in the index @path, though they were found. Only a walk of all roots ends that, between unlisted_begin() and

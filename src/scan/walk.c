@@ -142,6 +142,18 @@ static unsigned walk_depth(const struct scan *s, const char *path)
 	return ret;
 }
 
+/* The real path of the root that this path is below, on the heap; NULL: none. */
+static char *walk_root_of(const struct scan *s, const char *path)
+{
+	for (size_t i = 0; i < s->opts.n_roots; i++) {
+		AUTO(mem_freep) char *real = realpath(s->opts.roots[i].p, NULL);
+
+		if (real && path_is_below(path, real))
+			return TAKE(real);
+	}
+	return NULL;
+}
+
 /* A folder whose entries are being visited. */
 struct walk_folder {
 	struct arena a; /* of the names */
@@ -202,6 +214,7 @@ static void log_left_out(struct scan *s, const char *folder, const char *what, c
 /* @folder could not be listed to its end. @name: the entry of it that failed; NULL: the list itself. */
 static void walk_failed(struct walk *w, const char *folder, const char *name, int number)
 {
+	AUTO(mem_freep) char *root = NULL;
 	AUTO(mem_freep) char *why = NULL;
 
 	if (folder_is_excluded(w->s, folder))
@@ -211,7 +224,9 @@ static void walk_failed(struct walk *w, const char *folder, const char *name, in
 		log_left_out(w->s, folder, "it is left out, since it cannot be listed", why);
 		return;
 	}
-	if (unlisted_add(w->s->unlisted, folder, w->top, why))
+	/* Each of many new folders is a walk of its own. */
+	root = w->is_root ? NULL : walk_root_of(w->s, w->top);
+	if (unlisted_add(w->s->unlisted, folder, root ? root : w->top, why))
 		log_error("scan",
 			  "%s: it could not be listed: %s; until it is, the index keeps its files, and no "
 			  "build "

@@ -461,6 +461,29 @@ static void many_folders_are_one_place(void **state)
 	assert_int_equal(fixture_n_hits_of(h, PROGRAM_A), 1);
 }
 
+static void many_new_folders_are_one_place(void **state)
+{
+	struct scan_fixture *h = *state;
+
+	fixture_run(h);
+	clock_test_freeze(1700000000);
+	atomic_store(&opens_with, EMFILE);
+	for (unsigned i = 0; i < 100; i++) {
+		const char *name = arena_printf(&h->a, "broken%u", i);
+
+		make_folder(h, name);
+		scan_path_changed(h->scan, fixture_path(h, name));
+	}
+	fixture_put_program(h, "broken99/a", PROGRAM_A);
+	fixture_settle(h);
+	assert_unlisted(h, 65, "Too many open files");
+	assert_int_equal(n_told, 65);
+	heal();
+	next_try(h);
+	assert_settled(h);
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_A), 1);
+}
+
 /* On a slow disk, the next try of the first of them comes before the last one is tried. */
 static void tries_that_take_long_do_not_keep_other_work_waiting(void **state)
 {
@@ -709,6 +732,7 @@ int main(void)
 		test_with_faults(a_closed_folder_with_files_in_the_index_counts),
 		test_with_faults(a_root_always_counts),
 		test_with_faults(many_folders_are_one_place),
+		test_with_faults(many_new_folders_are_one_place),
 		test_with_faults(tries_that_take_long_do_not_keep_other_work_waiting),
 		test_with_faults(the_next_try_counts_from_the_end_of_the_walk),
 		test_with_faults(it_is_tried_again_while_files_change_all_the_time),
