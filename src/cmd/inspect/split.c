@@ -237,7 +237,7 @@ static int link_executable(struct split_job *j, struct err *err)
 	return 0;
 }
 
-/* The original is replaced by what was read: a linker that wrote it meanwhile would lose its output. */
+/* The program that was read replaces the original: a linker that wrote it meanwhile would lose its output. */
 static int check_unchanged(const struct split_job *j, struct err *err)
 {
 	struct stat now;

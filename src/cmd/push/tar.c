@@ -177,7 +177,7 @@ static int tar_copy(struct tar_file *t, int fd, uint64_t size, struct err *err)
 }
 
 /*
- * It was one when its name was found. Since then another file may have come there: whoever can write to the folder could
+ * It was one when its name was found. Since then another file may have come there: a user who can write to the folder could
  * else have any file sent that this user can read. 1: it is another file.
  */
 static int check_split(int fd, uint64_t size, struct err *err)

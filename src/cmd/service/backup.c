@@ -376,7 +376,7 @@ static const struct option_row backup_rows[] = {
 	{ 0, "parallel", "N", "objects of the store at once [8]", SERVICE_NUMBER(store.parallel) },
 	{ 0 },
 };
-static const struct option_group backup_group = { "What is copied", backup_rows };
+static const struct option_group backup_group = { "Parts of the copy", backup_rows };
 
 const struct command command_backup = {
 	.name = "backup",
