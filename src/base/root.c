@@ -184,7 +184,10 @@ static int root_find(int root, const char *path, int flags)
 				      .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
 	int fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
 
-	return fd < 0 && (errno == ENOSYS || errno == EPERM) ? root_open_walking(root, path, flags) : fd;
+	/* EAGAIN: of a path with "..", while any process renames something anywhere. */
+	return fd < 0 && (errno == ENOSYS || errno == EPERM || errno == EAGAIN)
+		       ? root_open_walking(root, path, flags)
+		       : fd;
 }
 
 int root_reopen(int at, int flags)
