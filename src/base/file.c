@@ -210,13 +210,11 @@ const char *file_temp_dir(void)
  */
 static int folder_make(const char *path, mode_t mode)
 {
-	struct str above = path_dirname(str_of(path));
-	AUTO(mem_freep) char *dir = above.size ? mem_strndup(above.p, above.size) : mem_strdup(".");
 	struct err why = { 0 };
 
 	if (mkdir(path, mode) < 0)
 		return -1;
-	if (dir_sync(dir, &why) == 0 || (why.os != EIO && why.os != ENOSPC && why.os != EDQUOT))
+	if (dir_sync_of(path, &why) == 0 || (why.os != EIO && why.os != ENOSPC && why.os != EDQUOT))
 		return 0;
 	rmdir(path);
 	errno = why.os;
@@ -251,6 +249,13 @@ int dir_make(const char *path, mode_t mode, struct err *err)
 	return S_ISDIR(st.st_mode) ? 0 : err_os(err, ENOTDIR, "%s", path);
 }
 
+char *file_dir(const char *path)
+{
+	struct str d = path_dirname(str_of(path));
+
+	return d.size ? mem_strndup(d.p, d.size) : mem_strdup(".");
+}
+
 int dir_sync(const char *path, struct err *err)
 {
 	AUTO(fd_close) int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -260,6 +265,13 @@ int dir_sync(const char *path, struct err *err)
 	if (fsync(fd) < 0)
 		return err_os(err, errno, "%s: sync", path);
 	return 0;
+}
+
+int dir_sync_of(const char *path, struct err *err)
+{
+	AUTO(mem_freep) char *dir = file_dir(path);
+
+	return dir_sync(dir, err);
 }
 
 int mapping_open(const char *path, struct mapping *ret, struct err *err)

@@ -81,8 +81,10 @@ int file_unnamed(const char *dir, int *ret_fd, struct err *err);
 /* The real path of an open file, in @ret, of PATH_MAX bytes. false: it cannot be had. */
 bool fd_path(int fd, char *ret);
 int dir_make(const char *path, mode_t mode,
-	     struct err *err); /* durably, with its parents; an existing folder is fine */
+	     struct err *err);    /* durably, with its parents; an existing folder is fine */
+char *file_dir(const char *path); /* its folder; heap */
 int dir_sync(const char *path, struct err *err);
+int dir_sync_of(const char *path, struct err *err); /* the folder of this file */
 
 /* A file mapped read-only. Only for our own files: if others truncate it, a read raises SIGBUS. */
 struct mapping {

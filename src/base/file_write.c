@@ -50,13 +50,6 @@ static int temp_create(const char *dir, mode_t mode, char **ret_path, int *ret_f
 	}
 }
 
-static char *file_dir(const char *path)
-{
-	struct str d = path_dirname(str_of(path));
-
-	return d.size ? mem_strndup(d.p, d.size) : mem_strdup(".");
-}
-
 int file_temp_open(const char *path, mode_t mode, struct file_temp *ret, struct err *err)
 {
 	AUTO(mem_freep) char *dir = file_dir(path);
@@ -93,14 +86,12 @@ int file_own_as_folder(int fd, const char *path, struct err *err)
 
 int file_temp_commit(struct file_temp *t, struct err *err)
 {
-	AUTO(mem_freep) char *dir = file_dir(t->path);
-
 	if (fsync(t->fd) < 0)
 		return err_os(err, errno, "%s: sync", t->path);
 	if (rename(t->temp, t->path) < 0)
 		return err_os(err, errno, "%s: rename", t->path);
 	mem_freep(&t->temp);
-	return dir_sync(dir, err);
+	return dir_sync_of(t->path, err);
 }
 
 void file_temp_done(struct file_temp *t)

@@ -256,14 +256,6 @@ static int check_copied_pages(const struct db_copying *c, struct db_pages *ret, 
 		   : 0;
 }
 
-static int sync_folder_of(const char *path, struct err *err)
-{
-	struct str dir = path_dirname(str_of(path));
-	AUTO(mem_freep) char *name = dir.size ? mem_strndup(dir.p, dir.size) : mem_strdup(".");
-
-	return dir_sync(name, err);
-}
-
 int db_copy(const char *from, const char *to, const struct db_copy_options *o, struct db_pages *ret,
 	    struct err *err)
 {
@@ -277,7 +269,7 @@ int db_copy(const char *from, const char *to, const struct db_copy_options *o, s
 		r = copy_open(&c, err);
 		if (r == 0)
 			r = copy_pages(&c, err);
-		/* What comes takes as long again on a slow disk: the source may begin its WAL anew. */
+		/* Comparing takes as long again on a slow disk: the source may begin its WAL anew. */
 		db_close(TAKE(c.src));
 		if (r == 0)
 			r = check_copied_pages(&c, ret, err);
@@ -285,7 +277,7 @@ int db_copy(const char *from, const char *to, const struct db_copy_options *o, s
 	}
 	db_close(c.src);
 	if (r == 0)
-		r = sync_folder_of(to, err);
+		r = dir_sync_of(to, err);
 	if (r < 0)
 		db_files_remove(to);
 	return r;

@@ -156,5 +156,5 @@ int index_import(const char *from, const char *path, index_keep_fn *keep, void *
 		return err_set(err, ERR_INVALID, "%s: there is an index", path);
 	if (check_copy(from, err) < 0 || keep_in_file(from, keep, arg, err) < 0)
 		return -1;
-	return db_files_move(from, path, false, err) < 0 ? -1 : index_sync_folder(path, err);
+	return db_files_move(from, path, false, err) < 0 ? -1 : dir_sync_of(path, err);
 }

@@ -119,16 +119,6 @@ static int check_index(const char *path, struct err *err)
 	return r;
 }
 
-/* The folder of @path is synced: after a power cut the damaged file must not be the index again. */
-int index_sync_folder(const char *path, struct err *err)
-{
-	const char *slash = strrchr(path, '/');
-	AUTO(mem_freep)
-	char *dir = slash ? mem_printf("%.*s", MAX((int)(slash - path), 1), path) : mem_strdup(".");
-
-	return dir_sync(dir, err);
-}
-
 int index_mend(const char *path, char **ret_aside, struct err *err)
 {
 	AUTO(mem_freep) char *aside = mem_printf("%s.damaged.%lld", path, (long long)clock_wall_s());
@@ -142,7 +132,8 @@ int index_mend(const char *path, char **ret_aside, struct err *err)
 	/* Another error is met again where the index is opened, or is none there, such as a full disk. */
 	if (err->kind != ERR_DAMAGED)
 		return 0;
-	if (db_files_move(path, aside, false, &sync_err) < 0 || index_sync_folder(path, &sync_err) < 0) {
+	/* After a power cut the damaged file must not be the index again. */
+	if (db_files_move(path, aside, false, &sync_err) < 0 || dir_sync_of(path, &sync_err) < 0) {
 		*err = sync_err;
 		return -1;
 	}

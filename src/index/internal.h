@@ -45,8 +45,7 @@ int index_connect(struct index *ix, struct err *err);
 int index_prepare(struct index *ix, const char *sql, struct db_stmt **ret, struct err *err);
 
 /* ---- index.c ---- */
-int index_sync_folder(const char *path, struct err *err); /* of this file */
-void index_all_gone(void);                                /* the epoch grows */
+void index_all_gone(void); /* the epoch grows */
 
 /* ---- schema.c ---- */
 extern const struct db_migration index_migrations[];

@@ -179,7 +179,7 @@ int index_remake(struct index *ix, char **ret_aside, struct err *err)
 	if (r < 0)
 		return -1;
 	index_all_gone();
-	(void)index_sync_folder(x->path, NULL);
+	(void)dir_sync_of(x->path, NULL);
 	*ret_aside = TAKE(aside);
 	return 0;
 }
