@@ -128,7 +128,9 @@ int push_tar(struct push_members *m, int *ret_fd, uint64_t *ret_size, size_t *re
 /* Add the split files of @img, which is at @path; the server gets it under @name. */
 int push_split(const struct elf_image *img, const char *path, const char *name, struct push_members *to,
 	       struct err *err);
-bool push_is_split(struct source *src); /* it is a split file itself */
+/* Is it a split file itself? 0; 1: no, or damaged; negative: it cannot be read. */
+int push_check_split(struct source *src, struct err *err);
+bool push_is_split(struct source *src); /* the same; a failure to read it is no */
 
 /* ---- upload.c ---- */
 

@@ -15,12 +15,21 @@ struct split_finder {
 	struct str name;             /* on the server */
 };
 
-bool push_is_split(struct source *src)
+int push_check_split(struct source *src, struct err *err)
 {
 	AUTO(elf_closep) struct elf_image *img = NULL;
+	int r = elf_open(src, &img, err);
+
+	if (r < 0)
+		return err->kind == ERR_INVALID ? 1 : -1;
+	return r == 0 && elf_debug_section(img, ".debug_info.dwo") ? 0 : 1;
+}
+
+bool push_is_split(struct source *src)
+{
 	struct err ignored = { 0 };
 
-	return elf_open(src, &img, &ignored) == 0 && elf_debug_section(img, ".debug_info.dwo");
+	return push_check_split(src, &ignored) == 0;
 }
 
 static bool is_absolute(struct str path)

@@ -176,21 +176,6 @@ static int tar_copy(struct tar_file *t, int fd, uint64_t size, struct err *err)
 	return 0;
 }
 
-/*
- * It was one when its name was found. Since then another file may have come there: a user who can write to the folder could
- * else have any file sent that this user can read. 1: it is another file.
- */
-static int check_split(int fd, uint64_t size, struct err *err)
-{
-	AUTO(source_closep) struct source *src = source_of_fd(fcntl(fd, F_DUPFD_CLOEXEC, 0), size, 0, "it");
-	AUTO(elf_closep) struct elf_image *img = NULL;
-	int r = elf_open(src, &img, err);
-
-	if (r < 0)
-		return err->kind == ERR_INVALID ? 1 : -1;
-	return r == 0 && elf_debug_section(img, ".debug_info.dwo") ? 0 : 1;
-}
-
 /* 1: the file is not here, too large, or another one. A source file that cannot be opened counts as not here. */
 static int open_member(const struct push_member *m, int *ret_fd, struct stat *ret_st, struct err *err)
 {
@@ -200,8 +185,17 @@ static int open_member(const struct push_member *m, int *ret_fd, struct stat *re
 
 	if (r == 0 && (uint64_t)ret_st->st_size > m->max)
 		r = 1;
-	if (r == 0 && m->is_split)
-		r = check_split(fd, (uint64_t)ret_st->st_size, err);
+	if (r == 0 && m->is_split) {
+		AUTO(source_closep)
+		struct source *src = source_of_fd(fcntl(fd, F_DUPFD_CLOEXEC, 0), (uint64_t)ret_st->st_size, 0,
+						  "it");
+
+		/*
+		 * It was one when its name was found. Since then another file may have come there: a user who can write to the
+		 * folder could else have any file sent that this user can read.
+		 */
+		r = push_check_split(src, err);
+	}
 	if (r)
 		return r < 0 && m->is_split ? -1 : 1;
 	*ret_fd = TAKE_FD(fd);
