@@ -5,10 +5,10 @@
  */
 #include "cmd/service/internal.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include "base/folder.h"
 #include "cmd/service/groom.h"
 #include "s3/s3.h"
 #include "store/incoming.h"
@@ -151,19 +151,12 @@ static void service_stop(struct service *v)
 static bool has_entries(const char *data, const char *name)
 {
 	AUTO(mem_freep) char *path = mem_printf("%s/%s", data, name);
-	DIR *dir = opendir(path);
-	bool any = !dir && errno != ENOENT;
-	const struct dirent *e;
 
-	while (dir && !any && (e = readdir(dir)))
-		any = strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
-	if (dir)
-		closedir(dir);
-	return any;
+	return (access(path, F_OK) == 0 || errno != ENOENT) && !folder_is_empty(path);
 }
 
 /*
- * The folder has only what is cheap to make again: no pushed or fetched files, no tokens, and no resume points. If no
+ * All files of the folder are cheap to make again: no pushed or fetched files, no tokens, and no resume points. If no
  * package needed these, the content of the cache was cheap to make, too.
  */
 static bool is_worth_nothing(const char *data)
