@@ -135,15 +135,20 @@ static int read_lode_answer(struct sender *s, const struct net_answer *k, struct
 	return 0;
 }
 
-static bool is_final_refusal(unsigned status)
+bool agent_is_mendable(unsigned status)
 {
-	/* A token, a proxy's password, and a server's name can be mended while the agent runs; the profile is good. */
-	static const uint16_t mendable[] = { 401, 403, 404, 407, 408, 421, 425, 429 };
+	static const uint16_t mendable[] = { 401, 403, 404, 407, 421 };
 
 	for (size_t i = 0; i < ARRAY_SIZE(mendable); i++)
 		if (status == mendable[i])
-			return false;
-	return status >= 400 && status < 500;
+			return true;
+	return false;
+}
+
+/* No profile conflicts with another one. */
+static bool is_final_refusal(unsigned status)
+{
+	return !agent_is_mendable(status) && (net_answer_is_final(status) || status == 409);
 }
 
 static enum send_outcome send_body(struct sender *s, struct bytes body)

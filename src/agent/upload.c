@@ -67,14 +67,11 @@ static void pause_after_part(const struct upload_way *w, uint64_t size)
 
 static int upload_status_error(const struct net_answer *k, struct err *err)
 {
-	/* As in sender.c: the way to the server can be mended while the agent runs; the file is good. */
-	static const uint16_t mendable[] = { 401, 403, 404, 407, 421 };
 	AUTO(mem_freep) char *message = client_message(buf_bytes(&k->body));
 
 	(void)err_set(err, ERR_UPSTREAM, "the server answered %u: %.160s", k->status, message);
-	for (size_t i = 0; i < ARRAY_SIZE(mendable); i++)
-		if (k->status == mendable[i])
-			return UPLOAD_DENIED;
+	if (agent_is_mendable(k->status))
+		return UPLOAD_DENIED;
 	return net_answer_is_final(k->status) ? UPLOAD_REFUSED : -1;
 }
 
