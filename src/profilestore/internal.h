@@ -64,6 +64,9 @@ struct series *series_of_key(struct bytes key, uint32_t id, struct err *err); /*
 void series_free(struct series *x);
 uint64_t series_memory(const struct series *x);                         /* with its place in the maps */
 struct series *series_of_id(const struct profilestore *s, uint32_t id); /* NULL: none */
+struct reader;
+/* *ret: the series of a profile; NULL: there is no such profile. */
+int series_of_profile(struct reader *rd, int64_t id, const struct series **ret, struct err *err);
 /*
  * The series that match @r: the next one from *it on, NULL: no more. The range is compared with first_ms and
  * last_ms.

@@ -38,22 +38,19 @@ static int take_rows(struct latest *l, struct db_stmt *st, const struct series *
 	return r;
 }
 
-static int take_series(struct profilestore *s, struct db *db, int64_t id, struct latest *l, struct err *err)
+static int take_series(struct reader *rd, int64_t id, struct latest *l, struct err *err)
 {
-	struct db_stmt *st;
 	const struct series *x;
-	int r;
+	struct db_stmt *st;
 
-	if (db_prepare(db, one_sql, &st, err) < 0)
+	if (series_of_profile(rd, id, &x, err) < 0)
+		return -1;
+	if (!x)
+		return 0;
+	if (db_prepare(rd->db, one_sql, &st, err) < 0)
 		return -1;
 	db_bind_i64(st, 1, id);
-	r = db_step(st, err);
-	if (r != DB_ROW)
-		return r;
-	x = series_of_id(s, (uint32_t)db_i64(st, 5));
-	db_reset(st);
-	db_bind_i64(st, 1, id);
-	return x ? take_rows(l, st, x, err) : 0;
+	return take_rows(l, st, x, err);
 }
 
 /* ---- series over time ---- */
@@ -330,7 +327,7 @@ static int choose_series(struct reader *rd, const struct profilestore_range *r, 
 		clip_range(r, ret->list, ret->n, &ret->from_ms, &ret->to_ms);
 		return 0;
 	}
-	if (take_series(rd->s, rd->db, r->profile_id, &ret->one, err) < 0)
+	if (take_series(rd, r->profile_id, &ret->one, err) < 0)
 		return -1;
 	if (!ret->one.n)
 		return 0;
@@ -498,7 +495,7 @@ static int list_profiles(struct reader *rd, const struct profilestore_range *r, 
 	if (!limit)
 		res = 0;
 	else if (r->profile_id)
-		res = take_series(rd->s, rd->db, r->profile_id, &l, err);
+		res = take_series(rd, r->profile_id, &l, err);
 	else
 		res = take_latest_series(rd, r, limit, &l, err);
 	if (res == 0)

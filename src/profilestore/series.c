@@ -347,8 +347,7 @@ static struct profilestore_list *series_list_of(struct found_series *f)
 typedef void (*series_texts_fn)(struct found_series *f, const struct series *x, bool derived,
 				struct str name);
 
-/* *ret: the series of a profile; NULL: there is no such profile. */
-static int series_of_profile(struct reader *rd, int64_t id, const struct series **ret, struct err *err)
+int series_of_profile(struct reader *rd, int64_t id, const struct series **ret, struct err *err)
 {
 	struct db_stmt *st;
 	int r;
