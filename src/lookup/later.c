@@ -39,8 +39,8 @@ static void build_and_keep(struct lookup_file *f)
 
 /*
  * A script may ask for hundreds of files, one after another, and a table of the kernel needs a gigabyte. A later call for the
- * same file comes again. The names have the user's number: a file of root, who has used the folder once, or of another user
- * of a shared one, cannot be opened. Returns a lock's descriptor; -1: all are taken.
+ * same file comes again. The names have the user's number: the file that root made when it used the folder once, or
+ * another user of a shared one, cannot be opened. Returns a lock's descriptor; -1: all are taken.
  */
 static int take_builder_lock(const char *dir)
 {

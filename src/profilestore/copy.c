@@ -119,7 +119,7 @@ static int look_for_store(const char *dir, const char *db, mode_t *ret_mode, str
 	return 0;
 }
 
-/* What is replaced is removed: it must be a copy of profiles. */
+/* The former folder is removed: it must be a copy of profiles. */
 static int check_former(const char *to, struct err *err)
 {
 	AUTO(mem_freep) char *db = salvage_db_path(to);
