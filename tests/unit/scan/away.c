@@ -46,17 +46,9 @@ static int tear_down(void **state)
 
 #define test_of_roots(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
-static struct scan_progress progress(struct scan_fixture *h)
-{
-	struct scan_progress p;
-
-	scan_progress(h->scan, &p);
-	return p;
-}
-
 static void assert_away(struct scan_fixture *h)
 {
-	struct scan_progress p = progress(h);
+	struct scan_progress p = fixture_progress(h);
 
 	assert_true(p.ready);
 	assert_false(p.settled);
@@ -68,9 +60,9 @@ static void assert_away(struct scan_fixture *h)
 
 static void assert_settled(struct scan_fixture *h)
 {
-	assert_true(progress(h).settled);
+	assert_true(fixture_progress(h).settled);
 	assert_false(scan_unfinished(h->scan));
-	assert_int_equal(progress(h).n_unlisted, 0);
+	assert_int_equal(fixture_progress(h).n_unlisted, 0);
 }
 
 /* All files in the index were on another file system than this one. */
@@ -101,6 +93,16 @@ static void unmount_root(struct scan_fixture *h, bool leave_folder)
 	assert_int_equal(rename(h->root, place(h, "aside")), 0);
 	if (leave_folder)
 		assert_int_equal(mkdir(h->root, 0755), 0);
+}
+
+/* Of a scan that has ended: the root has file "a", and is an empty folder now. */
+static void be_unmounted(struct scan_fixture *h)
+{
+	fixture_put_program(h, "a", PROGRAM_A);
+	fixture_run(h);
+	fixture_stop(h);
+	be_on_other_device(h);
+	unmount_root(h, true);
 }
 
 static void mount_root(struct scan_fixture *h)
@@ -141,8 +143,8 @@ static void root_that_is_away(struct scan_fixture *h, bool leave_folder)
 	fixture_settle(h);
 	assert_settled(h);
 	assert_int_equal(n_back, 1);
-	assert_int_equal(progress(h).n_files_done, 0);
-	assert_int_equal(progress(h).n_packages_deep, 0);
+	assert_int_equal(fixture_progress(h).n_files_done, 0);
+	assert_int_equal(fixture_progress(h).n_packages_deep, 0);
 	assert_int_equal(fixture_row_of(h, "p.deb").generation, f.generation);
 	assert_int_equal(fixture_row_of(h, "p.deb").state, INDEX_SCANNED);
 }
@@ -241,11 +243,7 @@ static void a_root_with_other_files_is_there(void **state)
 {
 	struct scan_fixture *h = *state;
 
-	fixture_put_program(h, "a", PROGRAM_A);
-	fixture_run(h);
-	fixture_stop(h);
-	be_on_other_device(h);
-	unmount_root(h, true);
+	be_unmounted(h);
 	fixture_put_program(h, "b", PROGRAM_B);
 	fixture_run(h);
 	assert_settled(h);
@@ -257,11 +255,7 @@ static void a_path_that_is_no_root_any_more_is_forgotten(void **state)
 {
 	struct scan_fixture *h = *state;
 
-	fixture_put_program(h, "a", PROGRAM_A);
-	fixture_run(h);
-	fixture_stop(h);
-	be_on_other_device(h);
-	unmount_root(h, true);
+	be_unmounted(h);
 	assert_int_equal(mkdir(place(h, "other"), 0755), 0);
 	h->roots[0] = str_of(place(h, "other"));
 	fixture_run(h);
@@ -277,11 +271,7 @@ static void a_place_that_no_root_leads_to_any_more_is_forgotten(void **state)
 
 	assert_int_equal(symlink("root", link), 0);
 	h->roots[0] = str_of(link);
-	fixture_put_program(h, "a", PROGRAM_A);
-	fixture_run(h);
-	fixture_stop(h);
-	be_on_other_device(h);
-	unmount_root(h, true);
+	be_unmounted(h);
 	fixture_run(h);
 	walk_and_groom(h);
 	assert_away(h);
@@ -299,11 +289,7 @@ static void files_of_a_root_are_forgotten_after_days(void **state)
 {
 	struct scan_fixture *h = *state;
 
-	fixture_put_program(h, "a", PROGRAM_A);
-	fixture_run(h);
-	fixture_stop(h);
-	be_on_other_device(h);
-	unmount_root(h, true);
+	be_unmounted(h);
 	clock_test_freeze(1700000000);
 	fixture_run(h);
 	clock_test_advance((AWAY_DAYS * INT64_C(86400) - 60) * 1000);

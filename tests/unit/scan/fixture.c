@@ -70,6 +70,14 @@ void fixture_settle(struct scan_fixture *h)
 	assert_true(scan_wait_idle(h->scan, LONG_MS));
 }
 
+struct scan_progress fixture_progress(struct scan_fixture *h)
+{
+	struct scan_progress p;
+
+	scan_progress(h->scan, &p);
+	return p;
+}
+
 void fixture_run(struct scan_fixture *h)
 {
 	fixture_begin(h);

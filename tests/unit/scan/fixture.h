@@ -29,6 +29,7 @@ int fixture_tear_down(void **state);
 /* The scan: begin it; wait until it is idle; both; end it, if there is one. */
 void fixture_begin(struct scan_fixture *h);
 void fixture_settle(struct scan_fixture *h);
+struct scan_progress fixture_progress(struct scan_fixture *h);
 void fixture_run(struct scan_fixture *h);
 void fixture_stop(struct scan_fixture *h);
 

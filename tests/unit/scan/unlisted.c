@@ -144,17 +144,9 @@ static int tear_down(void **state)
 
 /* ---- tests ---- */
 
-static struct scan_progress progress(struct scan_fixture *h)
-{
-	struct scan_progress p;
-
-	scan_progress(h->scan, &p);
-	return p;
-}
-
 static void assert_settled(struct scan_fixture *h)
 {
-	struct scan_progress p = progress(h);
+	struct scan_progress p = fixture_progress(h);
 
 	if (!p.settled)
 		fail_msg("not settled: %u: %s", p.n_unlisted, p.unlisted);
@@ -164,7 +156,7 @@ static void assert_settled(struct scan_fixture *h)
 
 static void assert_unlisted(struct scan_fixture *h, unsigned n, const char *what)
 {
-	struct scan_progress p = progress(h);
+	struct scan_progress p = fixture_progress(h);
 
 	assert_true(p.ready);
 	assert_false(p.settled);
@@ -190,7 +182,7 @@ static void walk_again(struct scan_fixture *h)
 /* The frozen clock passes the time of the next try. In steps: the walking thread may set that time after it has become idle. */
 static void next_try(struct scan_fixture *h)
 {
-	for (int i = 0; i < 100 && (!i || progress(h).n_unlisted); i++) {
+	for (int i = 0; i < 100 && (!i || fixture_progress(h).n_unlisted); i++) {
 		clock_test_advance(300000);
 		/* Wakes the thread that walks. */
 		scan_groom(h->scan);
@@ -534,9 +526,9 @@ static void it_is_tried_again_while_files_change_all_the_time(void **state)
 	scan_path_changed(h->scan, fixture_path(h, "busy"));
 	atomic_store(&opens_with, 0);
 	clock_test_advance(15000);
-	for (int i = 0; i < 100 && progress(h).n_unlisted; i++)
+	for (int i = 0; i < 100 && fixture_progress(h).n_unlisted; i++)
 		usleep(20000);
-	assert_int_equal(progress(h).n_unlisted, 0);
+	assert_int_equal(fixture_progress(h).n_unlisted, 0);
 	atomic_store(&is_busy, NULL);
 	fixture_settle(h);
 	assert_settled(h);
@@ -577,18 +569,35 @@ static void a_place_that_no_root_leads_to_any_more_does_not_count(void **state)
 	assert_int_equal(fixture_n_hits_of(h, PROGRAM_B), 1);
 }
 
+/* No second file can be stored in the index. */
+static struct db *break_index(struct scan_fixture *h)
+{
+	struct err err = { 0 };
+	struct db *db;
+
+	assert_done(db_open(h->index, &(struct db_options){ 0 }, &db, &err));
+	assert_done(db_exec(db, "CREATE UNIQUE INDEX x ON file (size > 0)", &err));
+	return db;
+}
+
+static void mend_index(struct db *db)
+{
+	struct err err = { 0 };
+
+	assert_done(db_exec(db, "DROP INDEX x", &err));
+	db_close(db);
+}
+
 /* As with a full disk. Its build ID is here, but no row says so. */
 static void a_file_that_could_not_be_stored_is_not_settled(void **state)
 {
 	struct scan_fixture *h = *state;
-	struct err err = { 0 };
 	struct db *db;
 
 	fixture_put_program(h, "a", PROGRAM_A);
 	fixture_run(h);
 	assert_settled(h);
-	assert_done(db_open(h->index, &(struct db_options){ 0 }, &db, &err));
-	assert_done(db_exec(db, "CREATE UNIQUE INDEX x ON file (size > 0)", &err));
+	db = break_index(h);
 	fixture_put_program(h, "b", PROGRAM_B);
 	for (unsigned i = 0; i < 2; i++) {
 		walk_again(h);
@@ -599,8 +608,7 @@ static void a_file_that_could_not_be_stored_is_not_settled(void **state)
 	scan_path_changed(h->scan, fixture_path(h, "a"));
 	fixture_settle(h);
 	assert_unlisted(h, 1, "index.db");
-	assert_done(db_exec(db, "DROP INDEX x", &err));
-	db_close(db);
+	mend_index(db);
 	walk_again(h);
 	assert_int_equal(fixture_n_hits_of(h, PROGRAM_B), 1);
 	assert_settled(h);
@@ -609,7 +617,6 @@ static void a_file_that_could_not_be_stored_is_not_settled(void **state)
 static void an_index_below_a_root_is_not_complete_before_the_files_are_stored(void **state)
 {
 	struct scan_fixture *h = *state;
-	struct err err = { 0 };
 	struct db *db;
 
 	memcpy(h->index, h->root, sizeof(h->index));
@@ -617,16 +624,14 @@ static void an_index_below_a_root_is_not_complete_before_the_files_are_stored(vo
 	strcat(h->index, "/i");
 	fixture_put_program(h, "a", PROGRAM_A);
 	fixture_run(h);
-	assert_done(db_open(h->index, &(struct db_options){ 0 }, &db, &err));
-	assert_done(db_exec(db, "CREATE UNIQUE INDEX x ON file (size > 0)", &err));
+	db = break_index(h);
 	fixture_put_program(h, "b", PROGRAM_B);
 	for (unsigned i = 0; i < 3; i++) {
 		walk_again(h);
 		assert_unlisted(h, 1, "/i: files could not be stored in it");
 		assert_int_equal(n_stored, 0);
 	}
-	assert_done(db_exec(db, "DROP INDEX x", &err));
-	db_close(db);
+	mend_index(db);
 	walk_again(h);
 	assert_settled(h);
 	assert_int_equal(n_stored, 1);
@@ -635,21 +640,18 @@ static void an_index_below_a_root_is_not_complete_before_the_files_are_stored(vo
 static void it_is_stored_by_a_walk_before_its_time(void **state)
 {
 	struct scan_fixture *h = *state;
-	struct err err = { 0 };
 	struct db *db;
 
 	h->opts.rescan_s = 86400;
 	fixture_put_program(h, "a", PROGRAM_A);
 	clock_test_freeze(1700000000);
 	fixture_run(h);
-	assert_done(db_open(h->index, &(struct db_options){ 0 }, &db, &err));
-	assert_done(db_exec(db, "CREATE UNIQUE INDEX x ON file (size > 0)", &err));
+	db = break_index(h);
 	fixture_put_program(h, "b", PROGRAM_B);
 	scan_path_changed(h->scan, fixture_path(h, "b"));
 	fixture_settle(h);
 	assert_unlisted(h, 1, "index.db: files could not be stored in it");
-	assert_done(db_exec(db, "DROP INDEX x", &err));
-	db_close(db);
+	mend_index(db);
 	next_try(h);
 	assert_int_equal(fixture_n_hits_of(h, PROGRAM_B), 1);
 	assert_settled(h);

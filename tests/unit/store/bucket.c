@@ -530,21 +530,28 @@ static void name_of_last(struct bucket_fixture *f, char ret[BUCKET_NAME_SIZE])
 	assert_done(f->bucket->ops->list(f->bucket, "keys/", "", note_name, ret, &err));
 }
 
+/* @st and *ret_other have written a version each, and the present one is damaged. */
+static void damage_rival(struct bucket_fixture *f, struct store *st, struct store **ret_other)
+{
+	char present[BUCKET_NAME_SIZE];
+
+	push(st, "one");
+	*ret_other = store_open_blobs(open_blobs(f, hide_others, NULL), &(struct store_options){ 0 });
+	push(*ret_other, "two");
+	name_of_last(f, present);
+	put_object(f, present, "damaged");
+	clock_test_advance(3600 * 1000);
+}
+
 /* The one that readers take is damaged: the other one is all that is left, and may be acknowledged. */
 static void a_rival_of_a_damaged_version_stays(void **state)
 {
 	struct bucket_fixture *f = *state;
 	struct store *st = open_store(f), *other;
-	char present[BUCKET_NAME_SIZE];
 	struct store_gc_result gc;
 	struct err err = { 0 };
 
-	push(st, "one");
-	other = store_open_blobs(open_blobs(f, hide_others, NULL), &(struct store_options){ 0 });
-	push(other, "two");
-	name_of_last(f, present);
-	put_object(f, present, "damaged");
-	clock_test_advance(3600 * 1000);
+	damage_rival(f, st, &other);
 	for (unsigned i = 0; i < 2; i++) {
 		assert_done(store_gc(st, NULL, NULL, &gc, &err));
 		assert_int_equal(gc.n_young, 0);
@@ -575,17 +582,11 @@ static void verify_keeps_the_rival_of_a_damaged_version(void **state)
 {
 	struct bucket_fixture *f = *state;
 	struct store *st = open_store(f), *other;
-	char present[BUCKET_NAME_SIZE];
 	struct store_gc_result gc;
 	struct store_key key;
 	struct err err = { 0 };
 
-	push(st, "one");
-	other = store_open_blobs(open_blobs(f, hide_others, NULL), &(struct store_options){ 0 });
-	push(other, "two");
-	name_of_last(f, present);
-	put_object(f, present, "damaged");
-	clock_test_advance(3600 * 1000);
+	damage_rival(f, st, &other);
 	verify_and_remove(st, 1);
 	assert_int_equal(count(f, "keys/"), 0);
 	assert_int_equal(count(f, "past/"), 1);
