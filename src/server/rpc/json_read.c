@@ -31,20 +31,48 @@ static bool whole_of_double(double d, bool is_signed, uint64_t *ret)
 	return true;
 }
 
-/* Text that is a number of JSON; strtod() would take other texts, too. */
+/* The end of the digits of @s at @at. */
+static size_t digits_end(struct str s, size_t at)
+{
+	while (at < s.size && s.p[at] >= '0' && s.p[at] <= '9')
+		at++;
+	return at;
+}
+
+/* RFC 8259, section 6. strtod() and str_to_u64() take other texts, too: "+1", "7.", ".5", "007". */
+static bool is_number_of_json(struct str s)
+{
+	size_t at = str_starts(s, STR("-")), end = digits_end(s, at);
+
+	if (end == at || (s.p[at] == '0' && end > at + 1))
+		return false;
+	if (end < s.size && s.p[end] == '.') {
+		at = end + 1;
+		end = digits_end(s, at);
+		if (end == at)
+			return false;
+	}
+	if (end < s.size && (s.p[end] == 'e' || s.p[end] == 'E')) {
+		at = end + 1;
+		if (at < s.size && (s.p[at] == '+' || s.p[at] == '-'))
+			at++;
+		end = digits_end(s, at);
+		if (end == at)
+			return false;
+	}
+	return end == s.size;
+}
+
 static bool double_of_text(struct str s, double *ret)
 {
-	char room[MAX_NUMBER], *end;
+	char room[MAX_NUMBER];
 
-	if (!s.size || s.size >= sizeof(room))
+	if (s.size >= sizeof(room) || !is_number_of_json(s))
 		return false;
-	for (size_t i = 0; i < s.size; i++)
-		if (!s.p[i] || !strchr("+-.0123456789eE", s.p[i]))
-			return false;
 	memcpy(room, s.p, s.size);
 	room[s.size] = '\0';
-	*ret = strtod(room, &end);
-	return !*end && isfinite(*ret);
+	*ret = strtod(room, NULL);
+	return isfinite(*ret);
 }
 
 static bool whole_of_text(struct str s, bool is_signed, uint64_t *ret)
@@ -53,6 +81,8 @@ static bool whole_of_text(struct str s, bool is_signed, uint64_t *ret)
 	uint64_t v;
 	double d;
 
+	if (!is_number_of_json(s))
+		return false;
 	if (!str_to_u64(minus ? (struct str){ s.p + 1, s.size - 1 } : s, &v))
 		return double_of_text(s, &d) && whole_of_double(d, is_signed, ret);
 	if (is_signed ? v > (uint64_t)INT64_MAX + minus : minus && v)
@@ -299,44 +329,9 @@ static int put_repeated(struct rpc_reader *r, const struct rpc_field *f, const j
 	return 0;
 }
 
-/* Keys of JSON are text, also those that are numbers. */
-static int put_map_key(struct rpc_reader *r, const struct rpc_field *key, const char *text, struct err *err)
-{
-	json_t *j = key->kind == RPC_BOOL && strcmp(text, "true") == 0    ? json_true()
-		    : key->kind == RPC_BOOL && strcmp(text, "false") == 0 ? json_false()
-									  : json_string(text);
-	int done = put_single(r, key, j, 0, err);
-
-	json_decref(j);
-	return done;
-}
-
-static int put_map(struct rpc_reader *r, const struct rpc_field *f, const json_t *map, unsigned depth,
-		   struct err *err)
-{
-	const struct rpc_field *entry = f->message->fields;
-	const char *key;
-	json_t *value;
-
-	if (!json_is_object(map))
-		return rpc_wrong_value(f, "an object", err);
-	json_object_foreach((json_t *)map, key, value)
-	{
-		size_t start = length_begin(r->out, f->number);
-
-		if (put_map_key(r, &entry[0], key, err) < 0 ||
-		    put_single(r, &entry[1], value, depth + 1, err) < 0)
-			return err_in(err, "%s", f->name);
-		length_end(r->out, start);
-	}
-	return 0;
-}
-
 static int put_field(struct rpc_reader *r, const struct rpc_field *f, const json_t *j, unsigned depth,
 		     struct err *err)
 {
-	if (f->flags & RPC_MAP)
-		return put_map(r, f, j, depth, err);
 	if (f->flags & RPC_REPEATED)
 		return put_repeated(r, f, j, depth, err);
 	return put_single(r, f, j, depth, err);

@@ -155,32 +155,7 @@ static int packed_to_json(struct json_writer *w, const struct rpc_field *f, stru
 	return 0;
 }
 
-static int entry_to_json(struct json_writer *w, const struct rpc_field *f, struct bytes in, unsigned depth,
-			 struct err *err)
-{
-	const struct rpc_field *entry = f->message->fields;
-	struct proto_field parts[2] = { { 0 } }, one;
-	AUTO(buf_done) struct buf text = { 0 };
-	struct cursor c = cursor_of(in);
-
-	while (proto_next(&c, &one))
-		for (size_t i = 0; i < 2; i++)
-			if (one.number == entry[i].number && one.wire == rpc_wire_of(entry[i].kind))
-				parts[i] = one;
-	if (!cursor_ok(&c))
-		return err_set(err, ERR_INVALID, "'%s' is cut off", f->name);
-	if (entry[0].kind == RPC_STRING)
-		json_key(w, proto_text(&parts[0]));
-	else if (entry[0].kind == RPC_BOOL)
-		json_key(w, parts[0].v ? STR("true") : STR("false"));
-	else {
-		buf_printf(&text, rpc_is_signed(entry[0].kind) ? "%lld" : "%llu", (long long)parts[0].v);
-		json_key(w, buf_str(&text));
-	}
-	return value_to_json(w, &entry[1], &parts[1], depth + 1, err);
-}
-
-/* All values of @f in @in: elements of the array or object that is open. */
+/* All values of @f in @in: elements of the array that is open. */
 static int elements_to_json(struct json_writer *w, const struct rpc_field *f, struct bytes in, unsigned depth,
 			    struct err *err)
 {
@@ -192,9 +167,7 @@ static int elements_to_json(struct json_writer *w, const struct rpc_field *f, st
 	while (done == 0 && proto_next(&c, &one)) {
 		if (one.number != f->number)
 			continue;
-		if (f->flags & RPC_MAP)
-			done = one.wire == PROTO_LEN ? entry_to_json(w, f, one.b, depth, err) : 0;
-		else if (one.wire == wire)
+		if (one.wire == wire)
 			done = value_to_json(w, f, &one, depth, err);
 		else if (one.wire == PROTO_LEN)
 			done = packed_to_json(w, f, one.b, err);
@@ -217,17 +190,14 @@ static int field_to_json(struct json_writer *w, const struct rpc_field *f, const
 	char room[RPC_MAX_NAME];
 	int done;
 
-	if (!(f->flags & (RPC_REPEATED | RPC_MAP))) {
+	if (!(f->flags & RPC_REPEATED)) {
 		if (is_left_out(f, last))
 			return 0;
 		json_key(w, rpc_json_name(f, room));
 		return value_to_json(w, f, last, depth, err);
 	}
 	json_key(w, rpc_json_name(f, room));
-	if (f->flags & RPC_MAP)
-		json_open_object(w, NULL);
-	else
-		json_open_array(w, NULL);
+	json_open_array(w, NULL);
 	done = elements_to_json(w, f, in, depth, err);
 	if (done == 0)
 		json_close(w);
@@ -239,8 +209,6 @@ static bool is_of_field(const struct rpc_field *f, const struct proto_field *in)
 {
 	if (in->number != f->number)
 		return false;
-	if (f->flags & RPC_MAP)
-		return in->wire == PROTO_LEN;
 	return in->wire == rpc_wire_of(f->kind) ||
 	       ((f->flags & RPC_REPEATED) && in->wire == PROTO_LEN && in->b.size);
 }

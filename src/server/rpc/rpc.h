@@ -45,8 +45,7 @@ enum rpc_kind {
 
 enum {
 	RPC_REPEATED = 1 << 0, /* numbers are packed; both forms are read */
-	RPC_MAP = 1 << 1,      /* `message` is the entry: a table of the key (1) and the value (2) */
-	RPC_PRESENT = 1 << 2,  /* `optional`, or of a oneof: zero is not the same as absent */
+	RPC_PRESENT = 1 << 1,  /* `optional`, or of a oneof: zero is not the same as absent */
 };
 
 struct rpc_enum_value {
@@ -64,7 +63,7 @@ struct rpc_field {
 	const char *name; /* as the .proto file has it; JSON's lowerCamelCase is made of it */
 	enum rpc_kind kind;
 	unsigned flags;
-	const struct rpc_message *message; /* of RPC_MESSAGE and RPC_MAP */
+	const struct rpc_message *message; /* of RPC_MESSAGE */
 	const struct rpc_enum *names;      /* of RPC_ENUM */
 };
 
