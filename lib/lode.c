@@ -201,9 +201,8 @@ int lode_frames(struct lode_finder *f, uint64_t addr, unsigned flags, const stru
 	struct symtab_frames frames;
 	struct lode_frame *list;
 	struct err err = { 0 };
-	int r = symtab_find(f->finder,
-			    (flags & LODE_RETURN_ADDRESS && addr ? addr - 1 : addr) - f->table->file.moved,
-			    &frames, &err);
+	int r = lookup_frames_by(&f->table->file, f->finder,
+				 flags & LODE_RETURN_ADDRESS && addr ? addr - 1 : addr, &frames, &err);
 
 	arena_reset(&f->arena);
 	f->n = 0;

@@ -3,8 +3,19 @@
  * Addresses as people write them, their frames, and whether two files have the same ones.
  */
 #include <elf.h>
+#include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include "lookup/lookup.h"
+
+/* Blocks are checked when they are read. An earlier failure, or another process, may have deleted the file. */
+static int table_failed(const struct lookup_file *f, struct err *err)
+{
+	if (f->cached_as && err->kind == ERR_INVALID && (unlink(f->cached_as) == 0 || errno == ENOENT))
+		return err_in(err, "%s was damaged and is deleted; run this again to build it anew",
+			      f->cached_as);
+	return -1;
+}
 
 int lookup_frames_by(const struct lookup_file *f, struct symtab_finder *finder, uint64_t addr,
 		     struct symtab_frames *ret, struct err *err)
@@ -17,7 +28,7 @@ int lookup_frames_by(const struct lookup_file *f, struct symtab_finder *finder, 
 		ret->start += f->moved;
 		ret->end += f->moved;
 	}
-	return r;
+	return r < 0 ? table_failed(f, err) : r;
 }
 
 int lookup_frames(const struct lookup_file *f, uint64_t addr, struct symtab_frames *ret, struct err *err)

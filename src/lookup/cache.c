@@ -87,8 +87,10 @@ bool lookup_cache_open(struct lookup_file *f, const char *name)
 		/* The order in which tables are deleted. */
 		utimensat(AT_FDCWD, name, now, 0);
 		if (elf_build_id(f->debug, &id, &ignored) == 0 &&
-		    build_id_eq(&id, &symtab_info(f->table)->build_id))
+		    build_id_eq(&id, &symtab_info(f->table)->build_id)) {
+			f->cached_as = mem_strdup(name);
 			return true;
+		}
 		symtab_close(TAKE(f->table));
 	}
 	mapping_done(&f->mapping);

@@ -60,6 +60,7 @@ struct lookup_file {
 	struct err no_debug_err; /* more about it; empty: nothing */
 	/* Owned: path in the cache folder, and URL, of a debug file from a server; the URL is NULL if it was there. */
 	char *sent_url, *sent_path;
+	char *cached_as; /* owned: the table's file in the cache, if it was opened from there; NULL: it was not */
 	char *keep_as; /* owned: the name in the cache for the whole table, to be built later; NULL: none */
 };
 void lookup_file_done(struct lookup_file *f); /* zeroed is empty */
@@ -105,7 +106,10 @@ char *lookup_fetch(const struct lookup_options *o, enum client_kind kind, const 
 
 /* ---- addresses ---- */
 
-/* As symtab_find(), of an address in the file itself, which may differ from that in its debug file. */
+/*
+ * As symtab_find(), of an address in the file itself, which may differ from that in its debug file. A table of the cache
+ * that is found damaged is deleted, so the next lookup_open() builds it anew; the error says so.
+ */
 int lookup_frames(const struct lookup_file *f, uint64_t addr, struct symtab_frames *ret, struct err *err);
 /* The same by another finder of f->table: for a thread beside others, while *f does not change. */
 int lookup_frames_by(const struct lookup_file *f, struct symtab_finder *finder, uint64_t addr,

@@ -40,6 +40,7 @@ void lookup_file_done(struct lookup_file *f)
 	mapping_done(&f->mapping);
 	buf_done(&f->made);
 	close_files(f);
+	free(f->cached_as);
 	free(f->keep_as);
 	free(atomic_load(&f->no_dwo));
 	*f = (struct lookup_file){ 0 };
