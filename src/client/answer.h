@@ -96,7 +96,7 @@ int client_answer_otlp(unsigned status, struct bytes body, struct err *err);
 /* ---- refusals ---- */
 
 /*
- * The message in the body of a refusal, for people: the "error" of a JSON object, else the first line. At most 400 bytes,
- * without control characters. Heap.
+ * The message in the body of a refusal, for people: the "error" of a JSON object, else the first line; a page of HTML is
+ * said to be one, since its first line is a tag. At most 400 bytes, without control characters. Heap.
  */
 char *client_message(struct bytes body);

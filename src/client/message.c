@@ -14,7 +14,10 @@ char *client_message(struct bytes body)
 	json_error_t ignored;
 	json_t *all = json_loadb(text.p ? text.p : "", text.size, 0, &ignored);
 	const char *said = json_string_value(json_object_get(all, "error"));
-	struct str line = said ? str_of(said) : str_trim(str_cut(&text, '\n'));
+	bool is_page = str_starts(str_trim(text), STR("<"));
+	struct str line = said      ? str_of(said)
+			  : is_page ? STR("a page of HTML, perhaps of a proxy before the server")
+				    : str_trim(str_cut(&text, '\n'));
 	char *out = mem_strndup(line.p ? line.p : "", MIN(line.size, (size_t)MESSAGE_MAX));
 
 	for (char *c = out; *c; c++)

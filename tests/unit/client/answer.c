@@ -238,6 +238,8 @@ static void a_refusal_has_one_line_for_people(void **state)
 		{ "no room \nmore", "no room" },
 		{ "{\"error\":\"label \\u001b[31m\"}", "label ?[31m" },
 		{ "{\"code\":5}", "{\"code\":5}" },
+		{ "\r\n<html>\r\n<head><title>413 Request Entity Too Large</title></head>",
+		  "a page of HTML, perhaps of a proxy before the server" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
