@@ -49,14 +49,21 @@ export function rate(perSecond) {
 	return `${perSecond < 10 ? perSecond.toFixed(1) : number(Math.round(perSecond))}/s`;
 }
 
-// The time of day @msAgo ago; with the date if that is not today.
-export function clock(msAgo) {
-	const then = new Date(Date.now() - msAgo), today = new Date();
-	const time = then.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
-	return then.toDateString() === today.toDateString()
-		? time
-		: `${then.toLocaleDateString([], { day: "numeric", month: "short" })}, ${time}`;
+// The time of day, with the date if that is not today, and with the year if that is not this year. @parts: those of the time.
+function dated(then, parts) {
+	const time = then.toLocaleTimeString([], parts), today = new Date(), date = { day: "numeric", month: "short" };
+	if (then.toDateString() === today.toDateString())
+		return time;
+	if (then.getFullYear() !== today.getFullYear())
+		date.year = "numeric";
+	return `${then.toLocaleDateString([], date)}, ${time}`;
 }
+
+// A time in ms since 1970, to the second.
+export const timeText = (ms) => dated(new Date(ms), { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+
+// The time @msAgo ago, to the minute.
+export const clock = (msAgo) => dated(new Date(Date.now() - msAgo), { hour: "2-digit", minute: "2-digit" });
 
 // Quoted for a POSIX shell.
 export function shellWord(text) {

@@ -534,6 +534,8 @@ def test_ranges_by_choice_and_by_hand(service, page):
     page.run("document.querySelectorAll('.range-own input')[1].value = '2020-01-03T00:00:00'; document.querySelector('.range-own').requestSubmit();")
     page.wait(lambda: (param(page, "to") or "").isdigit(), "the day")
     assert int(param(page, "to")) - int(param(page, "from")) == 86400000
+    # Both ends name the year, which is not this one.
+    assert page.run("return document.querySelector('.range summary').textContent").count("2020") == 2
     page.wait_text("#view-explore", "No profiles in this selection")
 
 

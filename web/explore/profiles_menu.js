@@ -2,10 +2,10 @@
 // The menu that lists single profiles of the time range.
 import { ask, Latest } from "../api.js";
 import { el } from "../dom.js";
-import { number } from "../format.js";
+import { number, timeText } from "../format.js";
 import { valueText } from "../flame/value.js";
 import { linkTo } from "../url.js";
-import { profilesAsked, timeText } from "./selection.js";
+import { profilesAsked } from "./selection.js";
 import { labelsText } from "./series.js";
 
 const LIMIT = 50;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The selection in the URL (selector, time range, filters) as parameters of the API, which have the same names.
+import { timeText } from "../format.js";
 import { param } from "../url.js";
 
 export const DEFAULT_FROM = "now-1h", DEFAULT_TO = "now";
@@ -66,11 +67,6 @@ function baseDefault() {
 		return { base_from: from.replace(/\d+/g, (n) => 2 * n), base_to: from };
 	const a = timeOf(from), b = timeOf(to);
 	return { base_from: String(a - (b - a)), base_to: String(a) };
-}
-
-export function timeText(ms) {
-	const then = new Date(ms), time = then.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-	return then.toDateString() === new Date().toDateString() ? time : `${then.toLocaleDateString([], { day: "numeric", month: "short" })} ${time}`;
 }
 
 export function rangeText(from, to) {

@@ -2,9 +2,9 @@
 // A chart of sums over time with a line for each set of labels. A click on a line or on a legend entry selects it; dragging selects a
 // time range.
 import { el, visible } from "../dom.js";
-import { count, number } from "../format.js";
+import { count, number, timeText } from "../format.js";
 import { shareText, valueText } from "../flame/value.js";
-import { timeOf, timeText } from "./selection.js";
+import { timeOf } from "./selection.js";
 
 const NS = "http://www.w3.org/2000/svg", HEIGHT = 120, N_COLOURS = 10, MOST_LISTED = 8, NEAR = 14, DRAG_FROM = 5;
 
