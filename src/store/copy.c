@@ -334,7 +334,7 @@ static int record_replace(struct copy_worker *w, const struct copy_record *r, st
 	int n = BLOB_UNMET;
 
 	if (r->old_there && !record_is_same(r)) {
-		n = past_add(to, r->name, &r->old, STR("local"), err);
+		n = past_add_copied(to, w->c->from, r->name, &r->old, err);
 		if (n)
 			return n < 0 ? to_failed(w, err) : COPY_AGAIN;
 		n = BLOB_UNMET;

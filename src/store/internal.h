@@ -419,6 +419,12 @@ int refs_collect(struct store *st, struct refs *c, const uint32_t *contents, siz
 int past_add(struct store *st, const char *name, const struct store_record *record, struct str by,
 	     struct err *err);
 /*
+ * past_add() of a record of @st that a copy of the one in @from replaces. If @from has it as an earlier version, it gets the
+ * name and the record of that: another name would be another version, and take the place of one more.
+ */
+int past_add_copied(struct store *st, struct store *from, const char *name, const struct store_record *record,
+		    struct err *err);
+/*
  * Of two versions that met either may be acknowledged, so the one that readers do not take, a BLOB_RIVAL, becomes an earlier
  * version. One without its content was not acknowledged. BLOB_MISSING. BLOB_CHANGED: its content is being collected.
  */

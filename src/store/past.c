@@ -68,37 +68,55 @@ static int version_touch(struct store *st, const char *content)
 	return st->blobs->ops->touch(st->blobs, content, NULL) == BLOB_MISSING ? BLOB_MISSING : 0;
 }
 
+/* Put the record @text of an earlier version with the content of @meta. */
+static int past_put(struct store *st, const char *past, struct bytes text, const struct store_meta *meta,
+		    struct err *err)
+{
+	char content[STORE_CONTENT_NAME_SIZE];
+	int r;
+
+	store_content_name(meta->sha256, meta->raw, content);
+	/* A collector that has not seen the record, and has been to the earlier versions, leaves the content alone. */
+	if (!st->blobs->remote && version_touch(st, content) == BLOB_MISSING)
+		return BLOB_CHANGED;
+	/* BLOB_CHANGED: it is there already, of the same second. */
+	r = st->blobs->ops->put(st->blobs, past, text, content, &(struct blob_stamp){ 0 }, err);
+	return r < 0 ? -1 : r == BLOB_UNMET ? BLOB_CHANGED : 0;
+}
+
+/* Only of a pushed object whose content is whole. */
+static int is_worth_keeping(struct store *st, const struct store_meta *meta, bool *ret, struct err *err)
+{
+	bool whole;
+	int r;
+
+	*ret = false;
+	if (meta->origin != STORE_PUSHED)
+		return 0;
+	r = content_is_whole(st, meta, &whole, err);
+	/* A version that cannot be read now may be read later. */
+	*ret = r >= 0 && (whole || r == CONTENT_UNREADABLE);
+	return MIN(r, 0);
+}
+
 int past_add(struct store *st, const char *name, const struct store_record *record, struct str by,
 	     struct err *err)
 {
 	AUTO(buf_done) struct buf past = { 0 };
 	AUTO(buf_done) struct buf text = { 0 };
 	struct store_meta meta = record->meta;
-	char content[STORE_CONTENT_NAME_SIZE];
-	bool whole;
-	int r;
+	bool keeps;
 
-	if (meta.origin != STORE_PUSHED)
-		return 0;
-	r = content_is_whole(st, &meta, &whole, err);
-	if (r < 0)
+	if (is_worth_keeping(st, &meta, &keeps, err) < 0)
 		return -1;
-	/* A version that cannot be read now may be read later. */
-	if (!whole && r != CONTENT_UNREADABLE)
+	if (!keeps)
 		return 0;
 	meta.later = false;
 	meta.replaced = clock_wall_s();
 	meta.replaced_by = by.size ? by : STR("?");
 	past_name(name, &meta, &past);
 	store_record_write(&record->key, &meta, &text);
-	store_content_name(meta.sha256, meta.raw, content);
-	/* A collector that has not seen the record, and has been to the earlier versions, leaves the content alone. */
-	if (!st->blobs->remote && version_touch(st, content) == BLOB_MISSING)
-		return BLOB_CHANGED;
-	/* BLOB_CHANGED: it is there already, of the same second. */
-	r = st->blobs->ops->put(st->blobs, buf_cstr(&past), buf_bytes(&text), content,
-				&(struct blob_stamp){ 0 }, err);
-	return r < 0 ? -1 : r == BLOB_UNMET ? BLOB_CHANGED : 0;
+	return past_put(st, buf_cstr(&past), buf_bytes(&text), &meta, err);
 }
 
 int past_add_rival(struct store *st, const struct refs_record *rival, struct err *err)
@@ -182,6 +200,30 @@ static int version_find(struct store *st, const char *name, struct str sha256, s
 		return 0;
 	}
 	return BLOB_MISSING;
+}
+
+int past_add_copied(struct store *st, struct store *from, const char *name, const struct store_record *record,
+		    struct err *err)
+{
+	AUTO(mem_freep) char *version = NULL;
+	AUTO(buf_done) struct buf text = { 0 };
+	char hex[2 * STORE_SHA256_SIZE + 1];
+	struct store_record own;
+	struct arena arena;
+	bool keeps, found;
+
+	if (is_worth_keeping(st, &record->meta, &keeps, err) < 0)
+		return -1;
+	if (!keeps)
+		return 0;
+	hex_encode(bytes_of(record->meta.sha256, STORE_SHA256_SIZE), hex);
+	arena_init(&arena);
+	found = version_find(from, name, str_of(hex), &arena, &own, &version, NULL) == 0 &&
+		store_record_text(from, version, &arena, &own, &text, NULL) == 0 &&
+		own.meta.raw == record->meta.raw;
+	arena_done(&arena);
+	return found ? past_put(st, version, buf_bytes(&text), &record->meta, err)
+		     : past_add(st, name, record, STR("local"), err);
 }
 
 /* ---- restoring ---- */

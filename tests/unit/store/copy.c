@@ -96,6 +96,7 @@ static int tear_down_both(void **state)
 {
 	struct stores *s = *state;
 
+	clock_test_thaw();
 	close_one(&s->from);
 	close_one(&s->to);
 	free(s);
@@ -335,6 +336,26 @@ static void the_object_that_stays_gets_the_hashes_of_the_other(void **state)
 	assert_int_equal(copy_all(s).n_there, 1);
 	assert_done(store_find(s->to.st, &key, &s->to.arena, &got, &err));
 	assert_true(build_id_eq(&got.hashes[0], &two) && build_id_eq(&got.hashes[1], &one));
+}
+
+/* As lode backup copies each night, between two pushes of an object. */
+static void repeated_copies_have_the_earlier_versions_of_the_source(void **state)
+{
+	static const char *const texts[] = { "one", "two", "three", "four", "five" };
+	struct stores *s = *state;
+
+	clock_test_freeze(1700000000);
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		clock_test_advance(60000);
+		put_text(s->from.st, "ab01/debuginfo", STORE_PUSHED, STORE_DWARF, texts[i]);
+		clock_test_advance(60000);
+		copy_all(s);
+		assert_all_in(s->from.st, s->to.st, STORE_KEYS);
+		assert_all_in(s->from.st, s->to.st, STORE_PAST);
+		assert_all_in(s->to.st, s->from.st, STORE_PAST);
+	}
+	assert_int_equal(copy_all(s).n_copied, 0);
+	assert_whole(s->to.st);
 }
 
 /* ---- damage ---- */
@@ -629,6 +650,7 @@ int main(void)
 		ALL_WAYS(everything_is_copied_as_it_is),
 		ALL_WAYS(a_second_copy_copies_what_is_missing),
 		ALL_WAYS(the_better_or_later_object_stays),
+		ALL_WAYS(repeated_copies_have_the_earlier_versions_of_the_source),
 		ONCE(the_object_that_stays_gets_the_hashes_of_the_other),
 		ONCE(a_damaged_content_is_named_and_not_copied),
 		ONCE(a_damaged_record_is_named_and_the_rest_is_copied),
