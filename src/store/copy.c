@@ -262,12 +262,14 @@ static bool record_is_same(const struct copy_record *r)
  * What a push would do (put.c), but that of two objects of equal worth the one that was made later stays, since that order
  * says nothing here.
  */
-static bool record_stays(const struct copy_record *r)
+static bool record_stays(const struct copy *c, const struct copy_record *r)
 {
 	const struct store_meta *old = &r->old.meta, *meta = &r->own.meta;
 
 	if (record_is_same(r))
 		return old->origin >= meta->origin;
+	if (c->opts->backup && meta->origin == STORE_PUSHED)
+		return false;
 	if (old->quality != meta->quality)
 		return old->quality > meta->quality;
 	if ((old->origin == STORE_PUSHED) != (meta->origin == STORE_PUSHED))
@@ -364,7 +366,7 @@ static int record_try(struct copy_worker *w, struct copy_record *r, struct err *
 		return n < 0 ? -1 : COPY_GONE;
 	if (r->old_there && str_eq(buf_str(&r->text), buf_str(&r->old_text)))
 		return COPY_THERE;
-	if (r->old_there && (r->past || record_stays(r)))
+	if (r->old_there && (r->past || record_stays(w->c, r)))
 		return record_add_hashes(w, r, err);
 	return record_replace(w, r, err);
 }

@@ -502,6 +502,11 @@ struct store_copy_result {
  */
 struct store_copy_options {
 	unsigned parallel; /* records at once; 0: 8 */
+	/*
+	 * @to is a backup of @from: a pushed object of @from takes the place of any other one. It may be of less quality, or
+	 * older, if the one that @to has was removed from @from, or an earlier version was restored there.
+	 */
+	bool backup;
 	store_bad_fn *bad; /* may be NULL, as progress */
 	void *arg_bad;
 	int (*progress)(void *arg, const struct store_copy_result *so_far);
@@ -510,8 +515,8 @@ struct store_copy_options {
 /*
  * Copy all objects and earlier versions of @from that @to lacks, with all their fields; the times of their last use become
  * the present. A content is copied as it is stored, and its SHA-256 is checked. Where @to has other bytes under a key, the
- * object of better quality stays, of equal quality a pushed one, else the later one; a pushed object that is replaced becomes
- * an earlier version. Both stores may be in use. If this fails or is killed, another call goes on. *ret is set also on
+ * object of better quality stays, of equal quality a pushed one, else the later one (but see @backup); a pushed object that is
+ * replaced becomes an earlier version. Both stores may be in use. If this fails or is killed, another call goes on. *ret is set also on
  * failure.
  */
 int store_copy(struct store *from, struct store *to, const struct store_copy_options *opts,

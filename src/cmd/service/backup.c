@@ -105,7 +105,7 @@ static void back_up_held(struct backup *b)
 
 static void back_up_store(struct backup *b)
 {
-	const struct store_copy_names names = { .from = b->store, .to = b->to_store };
+	const struct store_copy_names names = { .from = b->store, .to = b->to_store, .backup = true };
 	struct err err = { 0 };
 	int r = 0;
 

@@ -110,6 +110,7 @@ int store_copy_command(const struct settings *s);
 struct store_copy_names {
 	const char *from, *to;
 	const char *local; /* for a store in a bucket; NULL: none */
+	bool backup;       /* store_copy_options.backup */
 };
 struct store_copied {
 	bool begun; /* both stores were opened; else the rest is empty */

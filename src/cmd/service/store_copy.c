@@ -105,12 +105,17 @@ void store_copied_print(const struct store_copy_result *r)
 
 /* ---- the command ---- */
 
-static int copy_between(struct store *from, struct store *to, unsigned parallel, struct store_copied *ret,
-			struct err *err)
+static int copy_between(struct store *from, struct store *to, bool backup, unsigned parallel,
+			struct store_copied *ret, struct err *err)
 {
 	struct json_writer bad = JSON_WRITER(&ret->bad);
 	struct copy_view v = { isatty(STDERR_FILENO), clock_mono_ms(), 0, &bad };
-	const struct store_copy_options o = { parallel, note_bad_copy, &v, show_copy, &v };
+	const struct store_copy_options o = { .parallel = parallel,
+					      .backup = backup,
+					      .bad = note_bad_copy,
+					      .arg_bad = &v,
+					      .progress = show_copy,
+					      .arg = &v };
 	int r;
 
 	json_open_array(&bad, NULL);
@@ -145,7 +150,7 @@ int store_copy_all(const struct store_copy_names *names, unsigned parallel, stru
 		r = store_open(names->to, &writing, &to, err);
 	if (r == 0) {
 		signals_catch();
-		r = copy_between(from, to, parallel, ret, err);
+		r = copy_between(from, to, names->backup, parallel, ret, err);
 	}
 	store_close(to);
 	store_close(from);
@@ -155,7 +160,7 @@ int store_copy_all(const struct store_copy_names *names, unsigned parallel, stru
 
 int store_copy_command(const struct settings *s)
 {
-	struct store_copy_names names = { s->paths.items[1].p, s->paths.items[2].p, NULL };
+	struct store_copy_names names = { .from = s->paths.items[1].p, .to = s->paths.items[2].p };
 	AUTO(mem_freep) char *data = NULL;
 	AUTO(mem_freep) char *local = NULL;
 	struct store_copied copied;

@@ -25,6 +25,7 @@ int syncfs(int fd)
 
 struct stores {
 	struct store_fixture from, to;
+	bool backup; /* the copy is one */
 	unsigned n_bad;
 	char bad[4096]; /* what and why, of all */
 };
@@ -171,7 +172,9 @@ static void note_bad(void *arg, struct str what, const struct err *why)
 
 static int copy_with(struct stores *s, unsigned parallel, struct store_copy_result *ret, struct err *err)
 {
-	const struct store_copy_options o = { .parallel = parallel, .bad = note_bad, .arg_bad = s };
+	const struct store_copy_options o = {
+		.parallel = parallel, .backup = s->backup, .bad = note_bad, .arg_bad = s
+	};
 
 	s->n_bad = 0;
 	s->bad[0] = '\0';
@@ -355,6 +358,46 @@ static void repeated_copies_have_the_earlier_versions_of_the_source(void **state
 		assert_all_in(s->to.st, s->from.st, STORE_PAST);
 	}
 	assert_int_equal(copy_all(s).n_copied, 0);
+	assert_whole(s->to.st);
+}
+
+/* The better one was removed, and an earlier version was restored. */
+static void a_backup_has_the_pushed_objects_of_the_source(void **state)
+{
+	struct stores *s = *state;
+	AUTO(buf_done) struct buf past = { 0 };
+	struct store_key removed = key_of("ab01/debuginfo"), restored = key_of("ab02/debuginfo"),
+			 pushed = key_of("ab03/debuginfo");
+	struct str rest;
+	struct err err = { 0 };
+	size_t n_removed = 0;
+
+	s->backup = true;
+	clock_test_freeze(1700000000);
+	put_text(s->from.st, "ab01/debuginfo", STORE_PUSHED, STORE_DWARF, "better");
+	put_text(s->from.st, "ab02/debuginfo", STORE_PUSHED, STORE_DWARF, "good");
+	clock_test_advance(60000);
+	put_text(s->from.st, "ab02/debuginfo", STORE_PUSHED, STORE_DWARF, "wrong");
+	put_text(s->from.st, "ab03/debuginfo", STORE_PUSHED, STORE_DWARF, "pushed");
+	copy_all(s);
+	assert_equal_stores(s);
+	clock_test_advance(60000);
+	assert_done(store_remove(s->from.st, &removed, STR("ci"), &err));
+	put_text(s->from.st, "ab01/debuginfo", STORE_PUSHED, STORE_SYMBOLS, "lesser");
+	assert_done(store_restore(s->from.st, &restored, STR(""), STR("ci"), &err));
+	clock_test_advance(60000);
+	assert_int_equal(copy_all(s).n_kept, 0);
+	assert_all_in(s->from.st, s->to.st, STORE_KEYS);
+	assert_all_in(s->from.st, s->to.st, STORE_PAST);
+	names_of(s->to.st, STORE_PAST, &past);
+	rest = buf_str(&past);
+	while (rest.size)
+		n_removed += str_starts(str_cut(&rest, '\n'), STR("past/ab/ab01."));
+	assert_int_equal(n_removed, 1);
+	/* What the source can get again takes the place of no push. */
+	assert_done(store_remove(s->from.st, &pushed, STR("ci"), &err));
+	put_text(s->from.st, "ab03/debuginfo", STORE_FETCHED, STORE_DWARF, "fetched");
+	assert_int_equal(copy_all(s).n_kept, 1);
 	assert_whole(s->to.st);
 }
 
@@ -651,6 +694,7 @@ int main(void)
 		ALL_WAYS(a_second_copy_copies_what_is_missing),
 		ALL_WAYS(the_better_or_later_object_stays),
 		ALL_WAYS(repeated_copies_have_the_earlier_versions_of_the_source),
+		ALL_WAYS(a_backup_has_the_pushed_objects_of_the_source),
 		ONCE(the_object_that_stays_gets_the_hashes_of_the_other),
 		ONCE(a_damaged_content_is_named_and_not_copied),
 		ONCE(a_damaged_record_is_named_and_the_rest_is_copied),
