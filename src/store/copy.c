@@ -328,25 +328,27 @@ static int record_add_hashes(struct copy_worker *w, const struct copy_record *r,
 	return n ? COPY_AGAIN : outcome;
 }
 
-/* Provide the content, then put the record; again, if the content was collected in between. */
+/*
+ * Provide the content, then put the record; again, if the content was collected in between. A content that cannot be had takes
+ * the place of none: each copy would keep the object that stays as one more earlier version.
+ */
 static int record_replace(struct copy_worker *w, const struct copy_record *r, struct err *err)
 {
 	const struct store_meta *meta = &r->own.meta;
+	bool keeps = r->old_there && !record_is_same(r);
 	struct store *to = w->c->to;
 	int n = BLOB_UNMET;
 
-	if (r->old_there && !record_is_same(r)) {
-		n = past_add_copied(to, w->c->from, r->name, &r->old, err);
-		if (n)
-			return n < 0 ? to_failed(w, err) : COPY_AGAIN;
-		n = BLOB_UNMET;
-	}
 	for (unsigned i = 0; i < UNMET_TRIES && n == BLOB_UNMET; i++) {
 		int64_t from_ns = store_now_ns();
 
 		n = content_provide(w, meta, i > 0, err);
 		if (n)
 			return n < 0 ? -1 : COPY_NOWHERE;
+		n = keeps ? past_add_copied(to, w->c->from, r->name, &r->old, err) : 0;
+		if (n)
+			return n < 0 ? to_failed(w, err) : COPY_AGAIN;
+		keeps = false;
 		n = record_put(to, r->name, buf_bytes(&r->text), meta, &r->old.stamp, from_ns, err);
 		if (n < 0)
 			return to_failed(w, err);

@@ -465,6 +465,31 @@ static void a_damaged_content_is_named_and_not_copied(void **state)
 	}
 }
 
+/* As lode backup meets it each night: the versions that the copy keeps must not be pushed out by others of the same file. */
+static void a_damaged_content_takes_the_place_of_none(void **state)
+{
+	struct stores *s = *state;
+	AUTO(buf_done) struct buf past = { 0 };
+	struct err err = { 0 };
+
+	s->backup = true;
+	clock_test_freeze(1700000000);
+	put_text(s->to.st, "ab01/debuginfo", STORE_PUSHED, STORE_DWARF, "there");
+	clock_test_advance(60000);
+	put_text(s->from.st, "ab01/debuginfo", STORE_PUSHED, STORE_DWARF, "later");
+	for (unsigned how = DAMAGE_FLIP; how < N_DAMAGES; how++) {
+		struct store_copy_result r;
+
+		damage_content(s, "ab01/debuginfo", how);
+		clock_test_advance(60000);
+		assert_done(copy_with(s, 1, &r, &err));
+		assert_int_equal(r.n_bad, 1);
+	}
+	names_of(s->to.st, STORE_PAST, &past);
+	assert_int_equal(past.size, 0);
+	assert_whole(s->to.st);
+}
+
 static int open_without_memory(struct blobs *b, const char *name, struct source **ret, struct err *err)
 {
 	return err_set(err, ERR_LIMIT, "%s: no memory for it", name);
@@ -697,6 +722,7 @@ int main(void)
 		ALL_WAYS(a_backup_has_the_pushed_objects_of_the_source),
 		ONCE(the_object_that_stays_gets_the_hashes_of_the_other),
 		ONCE(a_damaged_content_is_named_and_not_copied),
+		ONCE(a_damaged_content_takes_the_place_of_none),
 		ONCE(a_damaged_record_is_named_and_the_rest_is_copied),
 		ONCE(a_lack_of_memory_ends_a_copy),
 		ONCE(a_damaged_record_is_replaced),
