@@ -135,6 +135,42 @@ static int check_former(const char *to, struct err *err)
 		       to);
 }
 
+/* The number of the next profile, which decreases only in a repair that loses the latest ones; 0: not known. */
+static int64_t next_number(const char *path)
+{
+	struct db *db = NULL;
+	int64_t n = 0;
+
+	/* For writing, although nothing is written: so closing it removes the files that it has made beside. */
+	if (access(path, F_OK) == 0 && db_open(path, &(struct db_options){ 0 }, &db, NULL) == 0)
+		(void)db_get_i64(db, "SELECT next_profile FROM counter WHERE id = 1", &n, NULL);
+	db_close(db);
+	return n;
+}
+
+/*
+ * The former copy may be all that is left of its profiles, after a loss of which nobody knows yet. It is opened by a name in the
+ * folder of the new copy: a kill leaves the files that SQLite makes beside there.
+ */
+static int check_is_later(const char *to, const char *new, struct err *err)
+{
+	AUTO(mem_freep) char *former_path = salvage_db_path(to);
+	AUTO(mem_freep) char *new_path = salvage_db_path(new);
+	AUTO(mem_freep) char *link_path = mem_printf("%s/former.db", new);
+	bool linked = link(former_path, link_path) == 0;
+	int64_t former = next_number(linked ? link_path : former_path), now = next_number(new_path);
+
+	if (linked)
+		unlink(link_path);
+	return former <= now
+		       ? 0
+		       : err_set(err, ERR_INVALID,
+				 "%s has profiles up to number %lld, but the service's database ends at "
+				 "%lld: it was made anew, repaired or restored, or is of another service; "
+				 "move the copy away, or choose another destination",
+				 to, (long long)former - 1, (long long)MAX(now - 1, INT64_C(0)));
+}
+
 int profilestore_copy(const struct profilestore_copy_options *o, uint64_t *ret_size, struct err *err)
 {
 	AUTO(mem_freep) char *db = salvage_db_path(o->dir);
@@ -145,7 +181,7 @@ int profilestore_copy(const struct profilestore_copy_options *o, uint64_t *ret_s
 	if (r)
 		return r;
 	if (check_former(o->to, err) < 0 || folder_temp_make(o->to, mode | 0700, &t, err) < 0 ||
-	    copy_store_files(o, db, t.path, ret_size, err) < 0)
+	    copy_store_files(o, db, t.path, ret_size, err) < 0 || check_is_later(o->to, t.path, err) < 0)
 		return -1;
 	return folder_temp_commit(&t, err);
 }

@@ -7,7 +7,10 @@
 
 struct profilestore_copy_options {
 	const char *dir; /* of the store */
-	/* The folder of the copy, which is replaced as a whole; its parent is there. ERR_INVALID: it has something else. */
+	/*
+	 * The folder of the copy, which is replaced as a whole; its parent is there. ERR_INVALID: it has something else, or
+	 * profiles that are later than all of the store.
+	 */
 	const char *to;
 	/*
 	 * How far the WAL of the store may grow meanwhile, in bytes; 0: half of the room that its disk has, after the copy if

@@ -7,6 +7,7 @@
 #include <sys/statvfs.h>
 #include <sys/wait.h>
 #include "base/file.h"
+#include "db/db.h"
 #include "stored.h"
 
 #define BEFORE 200 /* profiles that are there before a copy */
@@ -181,6 +182,41 @@ static void a_folder_with_something_else_is_not_replaced(void **state)
 	test_dir_remove(other);
 }
 
+/* Somebody has removed it, and the service has begun anew: the copy is the only one that has the profiles. */
+static void the_copy_of_a_database_that_was_lost_stays(void **state)
+{
+	struct copied_store *x = *state;
+	const struct profilestore_copy_options o = { .dir = x->t.dir, .to = x->to };
+	AUTO(mem_freep) char *db = mem_printf("%s/profiles.db", x->t.dir);
+	AUTO(mem_freep) char *copy = mem_printf("%s/profiles.db", x->to);
+	AUTO(mem_freep) char *wal = mem_printf("%s-wal", copy);
+	AUTO(buf_done) struct buf before = { 0 }, after = { 0 };
+	struct profile *p = stored_profile(1, NOW_MS);
+	struct err err = { 0 };
+	uint64_t size;
+	int status;
+
+	assert_done(profilestore_copy(&o, &size, &err));
+	assert_done(file_read(copy, MIB(64), &before, &err));
+	kill(x->writer, SIGKILL);
+	assert_int_equal(waitpid(x->writer, &status, 0), x->writer);
+	db_files_remove(db);
+	stored_open_there(&x->t);
+	stored_add(&x->t, p, "web");
+	profile_free(p);
+	profilestore_close(TAKE(x->t.s));
+	assert_fails(profilestore_copy(&o, &size, &err), ERR_INVALID, "the service's database ends at");
+	assert_done(file_read(copy, MIB(64), &after, &err));
+	assert_true(str_eq(buf_str(&before), buf_str(&after)));
+	assert_int_not_equal(access(wal, F_OK), 0);
+	assert_true(count_in_copy(x) > 1);
+	test_dir_remove(x->to);
+	assert_done(profilestore_copy(&o, &size, &err));
+	x->writer = fork();
+	if (!x->writer)
+		_exit(0);
+}
+
 /* The service would be without room while the copy fills the rest of its disk. */
 static void without_room_on_the_disk_of_the_store_nothing_is_copied(void **state)
 {
@@ -223,6 +259,7 @@ int main(void)
 		T(a_copy_has_what_was_acknowledged_before),
 		T(a_copy_ends_before_the_wal_is_too_long),
 		T(a_folder_with_something_else_is_not_replaced),
+		T(the_copy_of_a_database_that_was_lost_stays),
 		T(without_room_on_the_disk_of_the_store_nothing_is_copied),
 		T(without_a_store_there_is_nothing_to_copy),
 	};
