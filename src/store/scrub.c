@@ -9,6 +9,14 @@
 #include "base/background.h"
 #include "store/internal.h"
 
+/* A collector reports it. Its content is not read: nobody knows which one that is. */
+static void pass_over_record(void *arg, struct str what, const struct err *why)
+{
+	(void)arg;
+	(void)what;
+	(void)why;
+}
+
 int scrub_pass(struct store *st, int (*each)(void *arg, uint64_t n), void *arg, uint64_t *ret_n_bad,
 	       struct err *err)
 {
@@ -16,7 +24,7 @@ int scrub_pass(struct store *st, int (*each)(void *arg, uint64_t n), void *arg, 
 	struct refs c;
 	int r = 0;
 
-	if (refs_count(st, &c, NULL, NULL, err) < 0)
+	if (refs_count(st, &c, pass_over_record, NULL, err) < 0)
 		return -1;
 	for (size_t i = 0; i < c.n_contents && r == 0; i++) {
 		const struct refs_content *content = &c.contents[i];

@@ -786,6 +786,36 @@ static void nothing_is_collected_beside_a_record_that_cannot_be_read(void **stat
 	tear_down_damage(f);
 }
 
+/* A bad sector is one of many objects. */
+static void the_check_goes_on_after_a_record_that_cannot_be_read(void **state)
+{
+	struct store_fixture *f = *state;
+	char path[TEST_PATH_SIZE + STORE_CONTENT_NAME_SIZE + 8], name[STORE_CONTENT_NAME_SIZE];
+	struct store_key key = key_of("a1/debuginfo");
+	struct store_meta meta;
+	struct err err = { 0 };
+	uint64_t n_bad = 0;
+
+	put(f, "a1/debuginfo", STORE_FETCHED, 1);
+	put(f, "ab/debuginfo", STORE_PUSHED, 2);
+	assert_done(store_find(f->st, &key, &f->arena, &meta, &err));
+	snprintf(path, sizeof(path), "%s/%s", f->dir, store_content_name(meta.sha256, true, name));
+	test_file_write(path, "rotten", 6);
+	sector.under = f->st->blobs->ops;
+	sector.ops = *sector.under;
+	sector.ops.get = get_over_bad_sector;
+	sector.os = EIO;
+	f->st->blobs->ops = &sector.ops;
+	assert_done(scrub_pass(f->st, NULL, NULL, &n_bad, &err));
+	assert_int_equal(n_bad, 1);
+	/* A lack of memory is of all. */
+	sector.os = ENOMEM;
+	assert_fails(scrub_pass(f->st, NULL, NULL, &n_bad, &err), ERR_LIMIT, "read");
+	f->st->blobs->ops = sector.under;
+	assert_false(is_stored(f, "a1/debuginfo"));
+	assert_true(is_stored(f, "ab/debuginfo"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -826,6 +856,8 @@ int main(void)
 		IN_EACH(a_damaged_earlier_version_is_evicted_first),
 		cmocka_unit_test_setup_teardown(nothing_is_collected_beside_a_record_that_cannot_be_read,
 						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(the_check_goes_on_after_a_record_that_cannot_be_read, set_up,
+						tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
