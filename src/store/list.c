@@ -64,23 +64,42 @@ int store_list(struct store *st, const struct store_range *range, store_object_f
 	return r < 0 ? err_in(err, "store") : r;
 }
 
-/* Keep the object as an earlier version, if it is worth it. */
+/* Of one record that others replace, or whose use a reader notes, between a look at it and its removal. */
+#define REMOVE_TRIES 64
+
+/*
+ * Keep the object as an earlier version, if it is worth it, and remove what was kept: reading a content takes seconds, in which
+ * a push of other bytes may be acknowledged. BLOB_MISSING; BLOB_CHANGED: it is replaced again and again.
+ */
 static int remove_keep(struct store *st, const char *name, struct str by, struct err *err)
 {
-	struct store_record record;
-	struct err why = { 0 };
-	struct arena arena;
-	int r;
+	uint8_t kept[STORE_SHA256_SIZE];
+	int r = BLOB_CHANGED;
+	bool any = false;
 
-	arena_init(&arena);
-	r = store_record_get(st, name, &arena, &record, &why);
-	if (r == 0)
-		r = past_add(st, name, &record, by, err);
-	else if (r > 0 || why.kind == ERR_INVALID)
-		r = 0; /* a damaged record is just removed */
-	else if (err)
-		*err = why;
-	arena_done(&arena);
+	for (unsigned i = 0; i < REMOVE_TRIES && r == BLOB_CHANGED; i++) {
+		struct store_record record = { 0 };
+		struct err why = { 0 };
+		struct arena arena;
+
+		arena_init(&arena);
+		r = store_record_get(st, name, &arena, &record, &why);
+		if (r == 0 && !(any && memcmp(kept, record.meta.sha256, sizeof(kept)) == 0)) {
+			r = past_add(st, name, &record, by, err);
+			any |= r == 0;
+			if (r == 0)
+				memcpy(kept, record.meta.sha256, sizeof(kept));
+		} else if (r < 0 && why.kind == ERR_INVALID) {
+			r = 0; /* a damaged record is just removed */
+		} else if (r < 0 && err) {
+			*err = why;
+		}
+		arena_done(&arena);
+		/* Of bytes that the bucket could not send whole the version is not known. */
+		if (r == 0)
+			r = st->blobs->ops->remove(st->blobs, name, record.stamp.id ? &record.stamp : NULL,
+						   err);
+	}
 	return r;
 }
 
@@ -90,9 +109,13 @@ static int remove_object(struct store *st, const struct store_key *key, struct s
 	int r;
 
 	store_record_name(key, &name);
-	r = by.size ? remove_keep(st, buf_cstr(&name), by, err) : past_trim(st, buf_cstr(&name), true, err);
-	if (r == 0)
-		r = st->blobs->ops->remove(st->blobs, (const char *)name.p, NULL, err);
+	if (by.size) {
+		r = remove_keep(st, buf_cstr(&name), by, err);
+	} else {
+		r = past_trim(st, buf_cstr(&name), true, err);
+		if (r == 0)
+			r = st->blobs->ops->remove(st->blobs, (const char *)name.p, NULL, err);
+	}
 	if (r == BLOB_CHANGED)
 		r = err_set(err, ERR_BUSY, "the object is being replaced at this moment; try again");
 	if (r < 0)

@@ -45,6 +45,47 @@ static void a_replacement_that_is_tried_again_keeps_one_version(void **state)
 	assert_versions(f, "ci>ci ");
 }
 
+/* A push is acknowledged while a DELETE reads what it is to keep. */
+static struct store_fixture *pushing;
+
+static int put_and_push(struct blobs *b, const char *name, struct bytes content, const char *needs,
+			const struct blob_stamp *expect, struct err *err)
+{
+	struct store_fixture *f = pushing;
+
+	if (f && str_starts(str_of(name), STORE_PAST)) {
+		pushing = NULL;
+		f->st->blobs->ops = touching.under;
+		clock_test_advance(1000);
+		assert_int_equal(text_put_as(f, "ci", "two", STORE_IF_OWNED), 0);
+		clock_test_advance(1000);
+		f->st->blobs->ops = &touching.ops;
+	}
+	return touching.under->put(b, name, content, needs, expect, err);
+}
+
+static void a_push_beside_a_removal_is_an_earlier_version(void **state)
+{
+	struct store_key key = key_of("ab/debuginfo");
+	struct store_fixture *f = *state;
+	struct err err = { 0 };
+
+	assert_int_equal(text_put_as(f, "ci", "one", STORE_IF_OWNED), 0);
+	clock_test_advance(60000);
+	pushing = f;
+	touching.under = f->st->blobs->ops;
+	touching.ops = *touching.under;
+	touching.ops.put = put_and_push;
+	f->st->blobs->ops = &touching.ops;
+	assert_done(store_remove(f->st, &key, STR("ci"), &err));
+	f->st->blobs->ops = touching.under;
+	assert_null(pushing);
+	assert_string_equal(text_get(f, "ab/debuginfo", NULL), "");
+	clock_test_advance(60000);
+	assert_done(store_restore(f->st, &key, STR(""), STR("root"), &err));
+	assert_string_equal(text_get(f, "ab/debuginfo", NULL), "two");
+}
+
 /* As of a file that belongs to another user. */
 static int touch_of_another_user(struct blobs *b, const char *name, struct err *err)
 {
@@ -294,6 +335,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		FROZEN(a_replacement_that_is_tried_again_keeps_one_version),
+		FROZEN(a_push_beside_a_removal_is_an_earlier_version),
 		FROZEN(contents_that_cannot_be_touched_are_replaced_and_restored),
 		FROZEN(earlier_versions_are_kept_and_restored),
 		FROZEN(earlier_versions_outlive_a_clock_that_is_wrong_at_the_start),
