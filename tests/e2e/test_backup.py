@@ -263,6 +263,21 @@ def test_damage_is_not_copied_and_the_former_backup_stays(server, sender, restor
     assert r.returncode == 1 and "is missing" in r.stderr and usable(to) == n
 
 
+def test_damaged_tokens_do_not_take_the_place_of_their_copy(server, tmp_path):
+    """The copy is what they are restored from."""
+    s = server(args=["--no-profiles"])
+    token(s, "ci")
+    backup(s, to := tmp_path / "to")
+    good = (to / "tokens").read_bytes()
+    flip(s.data / "tokens", 5)
+    r = backup(s, to, ok=False)
+    assert r.returncode == 1 and re.search(r"lode: backup: tokens: .*/tokens: line 1: not a line of", r.stderr), r.stderr
+    assert json.loads(r.stdout)["tokens"] == "failed" and (to / "tokens").read_bytes() == good
+    # All of them were removed.
+    (s.data / "tokens").write_bytes(b"")
+    assert backup(s, to)["tokens"] == "copied" and (to / "tokens").read_bytes() == b""
+
+
 def test_data_that_is_in_use_is_no_destination(server, tmp_path):
     s, other = server(), server()
     for to in (s.data, s.data / "store" / "x", s.data / "profiles"):

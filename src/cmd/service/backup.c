@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "cmd/service/service.h"
+#include "http/token.h"
 #include "profilestore/copy.h"
 
 #define SHOW_EVERY_MS 200
@@ -128,10 +129,15 @@ static void back_up_store(struct backup *b)
 
 static void back_up_tokens(struct backup *b)
 {
+	AUTO(mem_freep) struct token *list = NULL;
 	AUTO(buf_done) struct buf text = { 0 };
 	struct err err = { 0 };
-	int r = file_read(b->tokens, TOKENS_SIZE, &text, &err);
+	size_t n;
+	/* A damaged file does not take the place of the copy with which it is to be mended. One without tokens may be meant. */
+	int r = tokens_read(b->tokens, &list, &n, &err);
 
+	if (r == 0)
+		r = file_read(b->tokens, TOKENS_SIZE, &text, &err);
 	if (r == 0)
 		r = file_write_durable(b->to_tokens, text.p, text.size, 0600, &err);
 	b->tokens_state = r < 0 ? part_failed(b, "tokens", &err) : r ? PART_NONE : PART_COPIED;
