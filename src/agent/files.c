@@ -394,6 +394,19 @@ struct mapped_file *files_vdso(struct files *f)
 	return ref_file(f, f->vdso);
 }
 
+bool files_is_vdso(const struct files *f, const struct mapped_file *file)
+{
+	return file == f->vdso;
+}
+
+int files_open_vdso(void)
+{
+	uint64_t ignored;
+	int fd;
+
+	return copy_vdso(&fd, &ignored) < 0 ? -1 : fd;
+}
+
 /* ---- results ---- */
 
 static void deliver_head(struct files *f, struct file_job *j)

@@ -78,6 +78,9 @@ enum { FILES_BUSY = 1, FILES_NO_FILE = 2 };
 int files_get(struct files *f, int fd, const char *path, struct mapped_file **ret, struct err *err);
 /* The vDSO of this process, which all 64-bit processes have. NULL: none. A reference more. */
 struct mapped_file *files_vdso(struct files *f);
+bool files_is_vdso(const struct files *f, const struct mapped_file *file);
+/* A copy of it as a file, to read it again: no file system has it. Negative: it cannot be made. */
+int files_open_vdso(void);
 void files_ref(struct files *f, struct mapped_file *file);   /* one that has references; takes NULL */
 void files_unref(struct files *f, struct mapped_file *file); /* takes NULL */
 /* Its head was read, and it never gets a table. One that no parser could read may get one. */

@@ -581,6 +581,10 @@ int processes_open_file(struct processes *p, const struct mapped_file *f, uint32
 	int64_t from_ns;
 	void *value;
 
+	if (files_is_vdso(p->files, f)) {
+		*ret_pid = 0;
+		return files_open_vdso();
+	}
 	map_each (&p->by_pid, it, &ignored, &value) {
 		const struct process *of = value;
 

@@ -273,6 +273,26 @@ static void a_table_is_wanted_again_in_a_share_of_the_time(void **state)
 	poll_until_read(f);
 }
 
+/* It is sampled so seldom that its table is among the first to be evicted, and it is in no file system. */
+static void the_table_of_the_vdso_is_built_again(void **state)
+{
+	struct process_fixture *f = *state;
+	struct sampler_event wanted = { .kind = SAMPLER_WANTED, .pid = PARENT };
+	struct mapped_file *file;
+
+	make_parent(f, 0);
+	write_proc(f, "maps", STR("7ffff7fc1000-7ffff7fc3000 r-xp 00000000 00:00 0 [vdso]\n"));
+	sample_of(f, PARENT, STARTED);
+	poll_until_read(f);
+	file = processes_find(f->processes, PARENT, STARTED)->maps[0].file;
+	assert_non_null(file);
+	wanted.file = file->number;
+	processes_event(f->processes, &wanted);
+	assert_true(file->wants_table);
+	poll_until_read(f);
+	assert_false(file->wants_table);
+}
+
 /* ---- processes that have ended ---- */
 
 static void an_ended_child_has_the_mappings_of_its_parent(void **state)
@@ -362,6 +382,7 @@ int main(void)
 		UNIT(a_process_that_gives_mappings_back_holds_no_memory_for_them),
 		UNIT(a_file_that_is_read_again_is_known_to_its_processes),
 		UNIT(a_table_is_wanted_again_in_a_share_of_the_time),
+		UNIT(the_table_of_the_vdso_is_built_again),
 		UNIT(an_ended_child_has_the_mappings_of_its_parent),
 		UNIT(mappings_of_ended_children_are_limited_as_those_of_others),
 		UNIT(the_program_of_an_ended_process_has_its_name),
