@@ -588,6 +588,9 @@ int processes_open_file(struct processes *p, const struct mapped_file *f, uint32
 	map_each (&p->by_pid, it, &ignored, &value) {
 		const struct process *of = value;
 
+		/* Children that ended have the mappings of their parent, and there may be hundreds of them. */
+		if (of->ended_ms)
+			continue;
 		for (size_t i = 0; i < of->n_maps && tries < 4; i++) {
 			int fd;
 

@@ -75,7 +75,7 @@ void processes_tick(struct processes *p);
 /* Another sample in code without a file: the name of the function, by the map that the process writes. Empty: none. */
 struct str processes_made_name(struct processes *p, struct process *of, uint64_t addr);
 /*
- * Open a mapped file again: by one of the processes that have it. Negative: none of them does any more, or opening files
+ * Open a mapped file again: by one of the processes that have it and run. Negative: there is none, or opening files
  * has used up its share of the time. *ret_pid: that process; 0 for the vDSO, of which this process has a copy.
  */
 int processes_open_file(struct processes *p, const struct mapped_file *f, uint32_t *ret_pid);

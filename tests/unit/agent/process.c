@@ -311,6 +311,27 @@ static void an_ended_child_has_the_mappings_of_its_parent(void **state)
 	assert_int_equal(n_maps_of_all(f), 6);
 }
 
+/* At most four processes are tried, and a shell has more children that ended. */
+static void a_file_is_opened_again_by_a_process_that_runs(void **state)
+{
+	struct process_fixture *f = *state;
+	struct mapped_file *file;
+	uint32_t pid;
+	int fd;
+
+	make_parent_of_file(f);
+	sample_of(f, PARENT, STARTED);
+	for (unsigned i = 0; i < 200; i++)
+		sample_of(f, CHILD + i, STARTED + 1);
+	poll_until_read(f);
+	file = processes_find(f->processes, PARENT, STARTED)->maps[0].file;
+	assert_ptr_equal(processes_find(f->processes, CHILD, STARTED + 1)->maps[0].file, file);
+	fd = processes_open_file(f->processes, file, &pid);
+	assert_true(fd >= 0);
+	assert_int_equal(pid, PARENT);
+	fd_close(&fd);
+}
+
 /* Some megabytes for each child would be as many as the process has children. */
 static void mappings_of_ended_children_are_limited_as_those_of_others(void **state)
 {
@@ -384,6 +405,7 @@ int main(void)
 		UNIT(a_table_is_wanted_again_in_a_share_of_the_time),
 		UNIT(the_table_of_the_vdso_is_built_again),
 		UNIT(an_ended_child_has_the_mappings_of_its_parent),
+		UNIT(a_file_is_opened_again_by_a_process_that_runs),
 		UNIT(mappings_of_ended_children_are_limited_as_those_of_others),
 		UNIT(the_program_of_an_ended_process_has_its_name),
 		UNIT(the_end_of_another_process_of_that_number_is_not_its_own),
