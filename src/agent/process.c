@@ -47,6 +47,7 @@
  */
 #define OPEN_SHARE     16
 #define OPEN_CREDIT_NS INT64_C(500000000)
+#define OPEN_TRIES     4
 #define PARENTS_MAX    64
 
 /* ---- the list ---- */
@@ -574,35 +575,38 @@ static bool is_same_file(int fd, const struct mapped_file *f)
 	       (uint64_t)st.st_size == f->key.size;
 }
 
-int processes_open_file(struct processes *p, const struct mapped_file *f, uint32_t *ret_pid)
+/* Charge the work since @from_ns. false: the share of the time is used up. */
+static bool may_open_more(struct processes *p, int64_t *from_ns)
+{
+	int64_t now_ns = cost_ns();
+
+	p->opening.credit_ns -= now_ns - *from_ns;
+	*from_ns = now_ns;
+	return cost_share_saved(&p->opening, OPEN_SHARE, OPEN_CREDIT_NS) > 0;
+}
+
+static int open_file_of_one(struct processes *p, const struct mapped_file *f, int64_t *from_ns,
+			    uint32_t *ret_pid)
 {
 	struct bytes ignored;
 	unsigned tries = 0;
-	int64_t from_ns;
 	void *value;
 
-	if (files_is_vdso(p->files, f)) {
-		*ret_pid = 0;
-		return files_open_vdso();
-	}
 	map_each (&p->by_pid, it, &ignored, &value) {
 		const struct process *of = value;
 
 		/* Children that ended have the mappings of their parent, and there may be hundreds of them. */
 		if (of->ended_ms)
 			continue;
-		for (size_t i = 0; i < of->n_maps && tries < 4; i++) {
+		for (size_t i = 0; i < of->n_maps; i++) {
 			int fd;
 
 			if (of->maps[i].file != f)
 				continue;
 			/* The mappings of the process are read up to that one: there may be a million. */
-			if (cost_share_saved(&p->opening, OPEN_SHARE, OPEN_CREDIT_NS) <= 0)
+			if (tries++ == OPEN_TRIES || !may_open_more(p, from_ns))
 				return -1;
-			tries++;
-			from_ns = cost_ns();
 			fd = process_open_at(p->o.proc, of->pid, of->maps[i].start);
-			p->opening.credit_ns -= cost_ns() - from_ns;
 			if (fd >= 0 && is_same_file(fd, f)) {
 				*ret_pid = of->pid;
 				return fd;
@@ -612,6 +616,24 @@ int processes_open_file(struct processes *p, const struct mapped_file *f, uint32
 		}
 	}
 	return -1;
+}
+
+int processes_open_file(struct processes *p, const struct mapped_file *f, uint32_t *ret_pid)
+{
+	int64_t from_ns;
+	int fd;
+
+	if (files_is_vdso(p->files, f)) {
+		*ret_pid = 0;
+		return files_open_vdso();
+	}
+	/* No process has it; or the search is too much: of a million mappings it takes milliseconds. */
+	if (!f->n_refs || cost_share_saved(&p->opening, OPEN_SHARE, OPEN_CREDIT_NS) <= 0)
+		return -1;
+	from_ns = cost_ns();
+	fd = open_file_of_one(p, f, &from_ns, ret_pid);
+	may_open_more(p, &from_ns);
+	return fd;
 }
 
 void processes_stats(const struct processes *p, struct processes_stats *ret)

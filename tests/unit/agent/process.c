@@ -273,6 +273,29 @@ static void a_table_is_wanted_again_in_a_share_of_the_time(void **state)
 	poll_until_read(f);
 }
 
+/* A user may have a million mappings, and as many files as the server asks for. */
+static void the_search_for_a_file_takes_its_time_from_the_share(void **state)
+{
+	struct process_fixture *f = *state;
+	AUTO(mem_freep) char *program = mem_printf("%s/program", f->dir);
+	struct cost_share *opening = &f->processes->opening;
+	struct mapped_file *file;
+	struct err err = { 0 };
+	int64_t before;
+	uint32_t pid;
+
+	make_parent(f, 100000);
+	sample_of(f, PARENT, STARTED);
+	test_file_write(program, "#", 1);
+	assert_done(files_get(f->files, open(program, O_RDONLY | O_CLOEXEC), program, &file, &err));
+	poll_until_read(f);
+	opening->credit_ns = before = INT64_C(400000000);
+	opening->credit_ms = clock_mono_ms();
+	assert_int_equal(processes_open_file(f->processes, file, &pid), -1);
+	assert_int_not_equal(opening->credit_ns, before);
+	files_unref(f->files, file);
+}
+
 /* It is sampled so seldom that its table is among the first to be evicted, and it is in no file system. */
 static void the_table_of_the_vdso_is_built_again(void **state)
 {
@@ -403,6 +426,7 @@ int main(void)
 		UNIT(a_process_that_gives_mappings_back_holds_no_memory_for_them),
 		UNIT(a_file_that_is_read_again_is_known_to_its_processes),
 		UNIT(a_table_is_wanted_again_in_a_share_of_the_time),
+		UNIT(the_search_for_a_file_takes_its_time_from_the_share),
 		UNIT(the_table_of_the_vdso_is_built_again),
 		UNIT(an_ended_child_has_the_mappings_of_its_parent),
 		UNIT(a_file_is_opened_again_by_a_process_that_runs),
