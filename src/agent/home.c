@@ -448,9 +448,12 @@ bool home_next(struct home *h, struct build_id *ret)
 	pthread_mutex_lock(&h->lock);
 	/* One file is open at a time. */
 	busy = h->stats.current[0] || next_open(h) || now_ms < h->denied_ms;
-	/* A proxy may answer 403 or 404 to one file alone, which must not be the first one after each pause. */
+	/*
+	 * New ones, then the one that may be tried for the longest time. A proxy may answer 403 or 404 to one file alone, and
+	 * files that were deleted cannot be opened: these must not come before others each time.
+	 */
 	for (const struct home_item *i = h->first; i && !busy; i = i->next)
-		if (i->state == HOME_WANTED && i->next_ms <= now_ms && (!next || i->n_tries < next->n_tries))
+		if (i->state == HOME_WANTED && i->next_ms <= now_ms && (!next || i->next_ms < next->next_ms))
 			next = i;
 	if (next)
 		*ret = next->id;

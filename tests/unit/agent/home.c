@@ -58,6 +58,36 @@ static void build_ids_that_are_done_make_room_for_others(void **state)
 	home_free(h);
 }
 
+/* A library that was replaced while programs run it can never be opened, and the server asks for it with each profile. */
+static void build_ids_that_cannot_be_opened_let_others_pass(void **state)
+{
+	const struct home_options o = { .url = "http://127.0.0.1:1", .dir = "/nonexistent" };
+	struct build_id id, late = id_of(100);
+	bool found = false;
+	struct home *h = NULL;
+	struct err err = { 0 };
+
+	clock_test_freeze(1000);
+	assert_done(home_new(&o, &h, &err));
+	/* A profile each ten seconds, a file each second. */
+	for (unsigned s = 0; s < 60 && !found; s++, clock_test_advance(1000)) {
+		for (uint32_t i = 0; i < 20 && s % 10 == 0; i++) {
+			id = id_of(i);
+			home_want(h, &id);
+		}
+		if (s == 30)
+			home_want(h, &late);
+		if (!home_next(h, &id))
+			continue;
+		found = build_id_eq(&id, &late);
+		if (!found)
+			home_give(h, &id, -1, 0, "");
+	}
+	assert_true(found);
+	home_free(h);
+	clock_test_thaw();
+}
+
 /* Those of this program; without debug information the test is skipped. */
 static void own_facts(struct elf_facts *ret)
 {
@@ -176,6 +206,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(build_ids_that_are_done_make_room_for_others),
+		cmocka_unit_test(build_ids_that_cannot_be_opened_let_others_pass),
 		cmocka_unit_test(a_failure_of_this_machine_is_tried_again),
 		cmocka_unit_test(a_token_that_may_not_upload_is_tried_again),
 	};
