@@ -25,7 +25,9 @@
 #define CGROUP_MAX     KIB(64)
 #define AGAIN_TIMES    20 /* read again after so many times the time of reading */
 #define AGAIN_LEAST_MS 20
-#define READ_SHARE     8                  /* all reading takes at most 1/8 of a processor */
+#define JUDGE_LAST_MS \
+	10000            /* one that is dropped is judged again after twice as long each time, up to this */
+#define READ_SHARE     8 /* all reading takes at most 1/8 of a processor */
 #define READ_CREDIT_NS INT64_C(500000000) /* saved up at most */
 /* Of it, for processes that were not read before: those that change their mappings all the time leave it to them. */
 #define FIRST_CREDIT_NS (READ_CREDIT_NS / 2)
@@ -306,7 +308,7 @@ static bool read_running(struct processes *p, struct process *of)
 
 static void read_process(struct processes *p, struct process *of)
 {
-	int64_t from_ns = cost_ns(), took_ns;
+	int64_t from_ns = cost_ns(), took_ns, again_ms;
 	bool is_known = read_running(p, of) || process_recover(p, of);
 
 	took_ns = cost_ns() - from_ns;
@@ -317,8 +319,10 @@ static void read_process(struct processes *p, struct process *of)
 		process_is_gone(p, of);
 		return;
 	}
-	of->next_read_ms = clock_mono_ms() + MAX(took_ns * AGAIN_TIMES / 1000000, (int64_t)AGAIN_LEAST_MS);
-	/* One that is dropped by a rule is set too, without mappings: its stacks need not be kept. */
+	again_ms = of->is_kept ? AGAIN_LEAST_MS
+			       : clock_backoff(AGAIN_LEAST_MS, of->n_dropped++, JUDGE_LAST_MS);
+	of->next_read_ms = clock_mono_ms() + MAX(took_ns * AGAIN_TIMES / 1000000, again_ms);
+	/* One that is dropped is set too: its stacks need not be kept. */
 	if (!of->n_unread && (of->is_read || of->is_kernel || !of->is_kept))
 		process_give(p, of);
 }

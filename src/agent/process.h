@@ -42,6 +42,7 @@ struct process {
 	uint32_t labels, label_round; /* of the maker of labels */
 	int64_t label_again_ms;       /* label it again then: its container had no name yet; 0: no */
 	char comm[16];
+	unsigned n_dropped; /* so often it was judged, and was not kept */
 	int64_t used_ms, next_read_ms;
 	int64_t read_ns;           /* before its mappings were read last */
 	int64_t from_ns, until_ns; /* with @has_ended: as in struct sampler_owner */

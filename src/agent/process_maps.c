@@ -179,6 +179,9 @@ static void give_python(struct processes *p, struct process *of, const struct py
 		of->python = python_process_new(&p->python, of->pid, &image->layout);
 }
 
+/* All addresses: a sample outside of all mappings asks for them, and waits with a copy of its stack. */
+static const struct sampler_mapping any_address = { 0, UINT64_MAX, 0, SAMPLER_NO_FILE };
+
 void process_give(struct processes *p, struct process *of)
 {
 	const struct sampler_owner owner = { .pid = of->pid,
@@ -213,6 +216,8 @@ void process_give(struct processes *p, struct process *of)
 			give_python(p, of, m->file->python, to->bias);
 		}
 	}
+	if (!of->n_maps && !of->is_kept)
+		p->given[n++] = any_address;
 	of->is_set = sampler_process_set(p->sampler, &owner, p->given, n, &err) == 0;
 	if (!of->is_set) {
 		p->stats.n_limited++;

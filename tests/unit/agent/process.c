@@ -187,6 +187,41 @@ static void a_process_that_gives_mappings_back_holds_no_memory_for_them(void **s
 	clock_test_thaw();
 }
 
+/* The other processes of the machine, with --pid; but its parent or its container may be known a little later. */
+static void a_process_that_is_dropped_is_judged_again_seldom(void **state)
+{
+	struct process_fixture *f = *state;
+	static const int others[] = { 7 }, parent[] = { PARENT };
+	const struct sampler_process *set;
+	struct processes_stats st;
+
+	clock_test_freeze(1000);
+	make_parent(f, 3);
+	f->processes->o.pids = others;
+	f->processes->o.n_pids = 1;
+	sample_of(f, PARENT, STARTED);
+	assert_false(processes_find(f->processes, PARENT, STARTED)->is_kept);
+	/* Its samples ask for nothing, and need not wait. */
+	set = sampler_process_get(f->sampler, PARENT);
+	assert_non_null(set);
+	assert_int_equal(set->n_mappings, 1);
+	assert_true(set->mappings[0].end > UINT64_C(0x7fffffffffff));
+	for (unsigned i = 0; i < 400; i++) {
+		clock_test_advance(250);
+		sample_of(f, PARENT, STARTED);
+		processes_tick(f->processes);
+	}
+	processes_stats(f->processes, &st);
+	assert_in_range(st.n_read, 10, 25);
+	f->processes->o.pids = parent;
+	clock_test_advance(10000);
+	processes_tick(f->processes);
+	assert_true(processes_find(f->processes, PARENT, STARTED)->is_kept);
+	assert_int_equal(processes_find(f->processes, PARENT, STARTED)->n_maps, 3);
+	assert_int_equal(sampler_process_get(f->sampler, PARENT)->n_mappings, 3);
+	clock_test_thaw();
+}
+
 static void poll_until_read(struct process_fixture *f)
 {
 	while (!files_idle(f->files))
@@ -424,6 +459,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define UNIT(fn) cmocka_unit_test_setup_teardown(fn, process_setup, process_teardown)
 		UNIT(a_process_that_gives_mappings_back_holds_no_memory_for_them),
+		UNIT(a_process_that_is_dropped_is_judged_again_seldom),
 		UNIT(a_file_that_is_read_again_is_known_to_its_processes),
 		UNIT(a_table_is_wanted_again_in_a_share_of_the_time),
 		UNIT(the_search_for_a_file_takes_its_time_from_the_share),
