@@ -4,6 +4,7 @@
  */
 #include "agent/process_internal.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -33,7 +34,7 @@ void process_drop_maps(struct processes *p, struct process *of)
 struct maps_of_process {
 	struct processes *p;
 	struct process *of;
-	bool busy;
+	bool busy; /* a file could not be opened or read for now */
 	/* Files of lines before: a process may have 65 000 mappings of one file, and opening it takes 10 us each time. */
 	struct known_line {
 		uint64_t inode, path_hash; /* inode 0: empty */
@@ -46,6 +47,12 @@ static bool known_line_is(const struct known_line *k, const struct maps_line *li
 {
 	return k->inode == line->inode && k->path_hash == path_hash && k->major == line->major &&
 	       k->minor == line->minor;
+}
+
+/* That says nothing of the file, and may be over in a moment. */
+static bool is_scarce(int os_errno)
+{
+	return os_errno == EMFILE || os_errno == ENFILE || os_errno == ENOMEM;
 }
 
 static struct mapped_file *file_of_line(struct maps_of_process *m, const struct maps_line *line)
@@ -72,8 +79,13 @@ static struct mapped_file *file_of_line(struct maps_of_process *m, const struct 
 	/* It is read again anyway. */
 	if (m->busy && !m->of->has_ended)
 		return NULL;
+	errno = 0;
 	fd = m->of->has_ended ? process_open_path(m->p->o.proc, m->of->parent, line)
 			      : process_open_mapped(m->p->o.proc, m->of->pid, line);
+	if (fd < 0 && is_scarce(errno)) {
+		m->busy = true;
+		return NULL;
+	}
 	if (fd >= 0) {
 		int r;
 

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -243,6 +244,43 @@ static void make_parent_of_file(struct process_fixture *f)
 	write_proc(f, "maps", buf_str(&text));
 }
 
+/* With so many descriptors more. */
+static void limit_open_files(unsigned n, struct rlimit *ret_before)
+{
+	int next = open("/", O_PATH | O_CLOEXEC);
+	struct rlimit l;
+
+	assert_true(next >= 0);
+	close(next);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, ret_before), 0);
+	l = *ret_before;
+	l.rlim_cur = (rlim_t)next + n;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &l), 0);
+}
+
+/* There is one for maps, but none for the file. */
+static void a_file_that_no_descriptor_was_left_for_is_opened_later(void **state)
+{
+	struct process_fixture *f = *state;
+	struct rlimit before;
+	const struct process *of;
+
+	clock_test_freeze(1000);
+	make_parent_of_file(f);
+	limit_open_files(1, &before);
+	sample_of(f, PARENT, STARTED);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	of = processes_find(f->processes, PARENT, STARTED);
+	assert_non_null(of);
+	assert_int_equal(of->n_maps, 1);
+	assert_null(of->maps[0].file);
+	clock_test_advance(1000);
+	processes_tick(f->processes);
+	poll_until_read(f);
+	assert_non_null(of->maps[0].file);
+	clock_test_thaw();
+}
+
 /* Also by those that have it mapped all the time. */
 static void a_file_that_is_read_again_is_known_to_its_processes(void **state)
 {
@@ -459,6 +497,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define UNIT(fn) cmocka_unit_test_setup_teardown(fn, process_setup, process_teardown)
 		UNIT(a_process_that_gives_mappings_back_holds_no_memory_for_them),
+		UNIT(a_file_that_no_descriptor_was_left_for_is_opened_later),
 		UNIT(a_process_that_is_dropped_is_judged_again_seldom),
 		UNIT(a_file_that_is_read_again_is_known_to_its_processes),
 		UNIT(a_table_is_wanted_again_in_a_share_of_the_time),
