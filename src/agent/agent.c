@@ -16,13 +16,14 @@
 #include "agent/confine.h"
 #include "agent/window.h"
 
-#define TURN_MS    250
-#define TICK_MS    1000
-#define LAST_MS    3000 /* that samples of the end wait for their tables at most */
-#define HOLD_MS    5000 /* that samples wait for their process and its tables */
-#define MAX_NOTES  KIB(64)
-#define RUN_MEMORY ((uint64_t)1 << 30) /* of the profile of a whole run, when it is full */
-#define OPEN_FILES 4096u
+#define TURN_MS     250
+#define TICK_MS     1000
+#define LAST_MS     3000 /* that samples of the end wait for their tables at most */
+#define HOLD_MS     5000 /* that samples wait for their process and its tables */
+#define MAX_NOTES   KIB(64)
+#define RUN_MEMORY  ((uint64_t)1 << 30) /* of the profile of a whole run, when it is full */
+#define OPEN_FILES  4096u
+#define AGAIN_TRIES 16u /* files a second that are opened to be read again, until one can be */
 /*
  * The time of threads that still sleep is added so often, also in a run without windows: a process without a sample for minutes
  * is forgotten (IDLE_MS of process.c), and its sleep would be that of an unknown one.
@@ -40,7 +41,6 @@ struct agent {
 	struct label_maker *labels;
 	struct window *window;
 	struct mapped_file *by_number[SAMPLER_MAX_FILES];
-	size_t next_again; /* of them: where the search for one to be read again goes on */
 	int64_t start_ms, window_ms, tick_ms, asleep_ms; /* monotonic */
 	int64_t wall_start_ms, window_wall_ns;
 	char confined[CONFINED_SIZE], recent_lacks[CONFINED_SIZE];
@@ -314,20 +314,18 @@ static void close_window(struct agent *a)
 	label_maker_renew(a->labels);
 }
 
-/* One file at a time: there may be no parser yet. */
+/* One file at a time: there may be no parser yet. Those that were deleted cannot be opened any more. */
 static void read_file_again(struct agent *a)
 {
-	for (size_t i = 0; i < SAMPLER_MAX_FILES && files_has_unread(a->files); i++) {
-		struct mapped_file *f = a->by_number[a->next_again];
-		uint32_t pid;
-		int fd;
+	struct mapped_file *f;
+	uint32_t pid;
 
-		a->next_again = (a->next_again + 1) % SAMPLER_MAX_FILES;
-		if (!f || !f->is_unread)
+	for (unsigned i = 0; i < AGAIN_TRIES && (f = files_next_unread(a->files)); i++) {
+		int fd = processes_open_file(a->processes, f, &pid);
+
+		if (fd < 0)
 			continue;
-		fd = processes_open_file(a->processes, f, &pid);
-		if (fd >= 0)
-			files_read_again(a->files, f, fd);
+		files_read_again(a->files, f, fd);
 		return;
 	}
 }

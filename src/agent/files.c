@@ -48,6 +48,7 @@ struct files {
 	struct mapped_file *buckets[BUCKETS];
 	struct mapped_file *vdso;
 	size_t n_files, n_unused, n_refused, n_unread;
+	uint64_t last_turn; /* of files_next_unread() */
 	uint64_t n_tables, n_table_bytes, n_failed;
 	int event;
 	pthread_t thread;
@@ -348,9 +349,17 @@ void files_read_again(struct files *f, struct mapped_file *file, int fd)
 	}
 }
 
-bool files_has_unread(const struct files *f)
+struct mapped_file *files_next_unread(struct files *f)
 {
-	return f->n_unread;
+	struct mapped_file *next = NULL;
+
+	for (size_t i = 0; f->n_unread && i < BUCKETS; i++)
+		for (struct mapped_file *file = f->buckets[i]; file; file = file->older)
+			if (file->is_unread && file->n_refs && (!next || file->turn < next->turn))
+				next = file;
+	if (next)
+		next->turn = ++f->last_turn;
+	return next;
 }
 
 /* ---- the vDSO ---- */

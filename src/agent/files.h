@@ -39,6 +39,7 @@ struct mapped_file {
 	enum file_state state;
 	bool wants_table, has_table, is_64, is_stripped;
 	bool is_unread; /* FILE_REFUSED, since there was no parser: see files_read_again() */
+	uint64_t turn;  /* files_next_unread() returned it then */
 	bool is_again;  /* its head was read again: processes were given to the sampler without it */
 	struct build_id id;
 	enum build_id_kind id_kind;
@@ -92,7 +93,8 @@ static inline bool mapped_file_has_no_table(const struct mapped_file *f)
 void files_want_table(struct files *f, struct mapped_file *file, int fd);
 /* Read the head of a file again that could not be read for want of a parser, from @fd, which is taken. */
 void files_read_again(struct files *f, struct mapped_file *file, int fd);
-bool files_has_unread(const struct files *f); /* there are such files */
+/* Such a file that a process has, each in its turn. NULL: there is none. */
+struct mapped_file *files_next_unread(struct files *f);
 /* Deliver the results of the reader. */
 void files_poll(struct files *f);
 int files_fd(const struct files *f); /* is readable when there is something to deliver */

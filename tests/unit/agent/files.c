@@ -507,7 +507,7 @@ static void a_file_without_a_parser_is_read_when_there_is_one(void **state)
 	poll_until_idle(f);
 	assert_int_equal(file->state, FILE_REFUSED);
 	assert_true(file->is_unread);
-	assert_true(files_has_unread(f->files));
+	assert_ptr_equal(files_next_unread(f->files), file);
 	assert_false(file->is_again);
 	/* Otherwise a table that is left out later would not be asked for: the walk would do without it for good. */
 	assert_false(mapped_file_has_no_table(file));
@@ -527,13 +527,33 @@ static void a_file_without_a_parser_is_read_when_there_is_one(void **state)
 	assert_int_equal(file->state, FILE_KNOWN);
 	assert_true(file->is_again);
 	assert_false(mapped_file_has_no_table(file));
-	assert_false(files_has_unread(f->files));
+	assert_null(files_next_unread(f->files));
 	assert_true(file->has_table);
 	assert_int_equal(stats_of(f).n_refused, 0);
 	assert_int_equal(f->n_heads, 4);
 	files_read_again(f->files, file, fd); /* it is known */
 	assert_true(files_idle(f->files));
 	assert_int_equal(file->n_refs, 1);
+}
+
+/* A build has hundreds of files that no process has any more; and those that were deleted cannot be opened. */
+static void files_without_a_parser_have_their_turns(void **state)
+{
+	struct files_fixture *f = *state;
+	struct mapped_file *file[3], *first;
+
+	script.is_unread = true;
+	script.why = "no process can be started";
+	for (unsigned i = 0; i < 3; i++)
+		file[i] = get_file(f, file_of_size(10 + i));
+	poll_until_idle(f);
+	files_unref(f->files, file[0]);
+	first = files_next_unread(f->files);
+	assert_true(first == file[1] || first == file[2]);
+	assert_ptr_equal(files_next_unread(f->files), first == file[1] ? file[2] : file[1]);
+	assert_ptr_equal(files_next_unread(f->files), first);
+	files_ref(f->files, file[0]);
+	assert_ptr_equal(files_next_unread(f->files), file[0]);
 }
 
 static void a_32_bit_program_has_no_table(void **state)
@@ -716,6 +736,7 @@ int main(void)
 		UNIT(the_reader_steps_back_after_its_burst),
 		UNIT(a_refused_file_says_why_and_has_no_table),
 		UNIT(a_file_without_a_parser_is_read_when_there_is_one),
+		UNIT(files_without_a_parser_have_their_turns),
 		UNIT(a_32_bit_program_has_no_table),
 		UNIT(a_table_is_made_again_on_demand),
 		UNIT(the_vdso_is_one_file_of_its_own),
