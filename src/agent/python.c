@@ -284,12 +284,16 @@ static int64_t instruction_offset(const struct python_layout *l, uint32_t instr)
 	return (int32_t)instr;
 }
 
-static uint32_t line_of_code(const struct python_process *p, struct python_code *c, uint32_t instr)
+/* 0: it was not looked up, and @may_look_up is false: a table may be long. */
+static uint32_t line_of_code(const struct python_process *p, struct python_code *c, uint32_t instr,
+			     bool may_look_up)
 {
 	size_t i = (instr / 2) % N_LINES;
 
 	if (c->lines[i].line && c->lines[i].instr == instr)
 		return c->lines[i].line;
+	if (!may_look_up)
+		return 0;
 	c->lines[i].instr = instr;
 	c->lines[i].line = python_line(p->layout.lines, bytes_of(c->table, c->table_size), c->first_line,
 				       instruction_offset(&p->layout, instr));
@@ -301,10 +305,11 @@ int python_function_of(struct python_process *p, const struct sampler_python_fra
 {
 	const struct code_key key = { frame->code, frame->hash };
 	struct python_code *c = map_get(&p->codes, bytes_of(&key, sizeof(key)));
+	bool has_time = cost_share_saved(&p->reader->reading, READ_SHARE, READ_CREDIT_NS) > 0;
 	int64_t from_ns;
 
-	/* Also for lines: a table may be long. */
-	if (cost_share_saved(&p->reader->reading, READ_SHARE, READ_CREDIT_NS) <= 0 || (!c && is_hanging(p))) {
+	/* Known names stay: a process that makes functions all the time would leave the others none. */
+	if (!c && (!has_time || is_hanging(p))) {
 		p->reader->n_late++;
 		return PYTHON_LATE;
 	}
@@ -313,7 +318,7 @@ int python_function_of(struct python_process *p, const struct sampler_python_fra
 		c = add_code(p, frame);
 	if (c && c->name)
 		*ret = (struct python_function){ str_of(c->name), str_of(c->file),
-						 line_of_code(p, c, frame->instr), c->first_line };
+						 line_of_code(p, c, frame->instr, has_time), c->first_line };
 	p->reader->reading.credit_ns -= clock_mono_ns() - from_ns;
 	p->reader->n_late += !c;
 	if (!c)

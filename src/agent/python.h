@@ -44,7 +44,7 @@ const struct python_layout *python_process_layout(const struct python_process *p
 /* Views until the next call, for any process. */
 struct python_function {
 	struct str name, file;
-	uint32_t line, first_line;
+	uint32_t line, first_line; /* line 0: there was no time to look it up */
 };
 enum {
 	PYTHON_GONE = 1, /* the process or the code object is not there any more */

@@ -205,6 +205,15 @@ static void reading_stops_when_its_share_is_used_up(void **state)
 
 	assert_int_equal(python_function_of(f->p, &f->frame, &got), 0);
 	f->reader.reading.credit_ns = -INT64_C(100000000000);
+	/* What is known stays; another process may use the share up all the time. */
+	assert_int_equal(python_function_of(f->p, &f->frame, &got), 0);
+	assert_str(got.name, "C.f");
+	assert_int_equal(got.line, 40);
+	f->frame.instr = 2;
+	assert_int_equal(python_function_of(f->p, &f->frame, &got), 0);
+	assert_int_equal(got.line, 0);
+	put_word(&f->m, CODE + 136, BASE + LINES + 8, 8);
+	hash_code(f);
 	assert_int_equal(python_function_of(f->p, &f->frame, &got), PYTHON_LATE);
 	f->reader.reading.credit_ns = 1000;
 	assert_int_equal(python_function_of(f->p, &f->frame, &got), 0);
