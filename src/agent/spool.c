@@ -18,6 +18,9 @@
 #define SUFFIX    ".pb.gz"
 #define NAME_SIZE 48
 #define MAX_FILES 100000u
+/* The pause between rounds of those that were put off, twice as long each time. */
+#define AGAIN_MS      10000
+#define AGAIN_LAST_MS 300000
 
 struct spool_file {
 	int64_t time_ms;
@@ -34,6 +37,8 @@ struct spool {
 	struct spool_file *list; /* rising */
 	size_t n, room;
 	struct age_clock clock;
+	unsigned n_again;
+	int64_t again_ms; /* monotonic: those that were put off are not tried before */
 };
 
 static void spool_name(const struct spool_file *f, char out[NAME_SIZE])
@@ -206,19 +211,35 @@ static int read_newest(struct spool *s, struct buf *ret, char **ret_name, bool *
 	return SPOOL_EMPTY;
 }
 
+/* Those that were put off have their turn. false: there are none, or it is too early. */
+static bool begin_again(struct spool *s)
+{
+	int64_t now_ms = clock_mono_ms();
+	bool any = false;
+
+	if (now_ms < s->again_ms)
+		return false;
+	for (size_t i = 0; i < s->n; i++) {
+		any |= s->list[i].is_put_off;
+		s->list[i].is_put_off = false;
+	}
+	if (!any)
+		return false;
+	s->again_ms = now_ms + clock_backoff(AGAIN_MS, s->n_again++, AGAIN_LAST_MS);
+	return true;
+}
+
 int spool_next(struct spool *s, struct buf *ret, char **ret_name, struct err *err)
 {
 	bool is_unreadable = false;
 	int r;
 
 	trim_spool(s, 0);
+	if (!s->n)
+		s->n_again = 0;
 	r = read_newest(s, ret, ret_name, &is_unreadable, err);
-	if (r != SPOOL_EMPTY)
-		return r;
-	/* Each of the others was tried: begin again. */
-	for (size_t i = 0; i < s->n; i++)
-		s->list[i].is_put_off = false;
-	r = read_newest(s, ret, ret_name, &is_unreadable, err);
+	if (r == SPOOL_EMPTY && begin_again(s))
+		r = read_newest(s, ret, ret_name, &is_unreadable, err);
 	return r == SPOOL_EMPTY && is_unreadable ? -1 : r;
 }
 

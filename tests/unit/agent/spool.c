@@ -252,9 +252,37 @@ static void one_that_cannot_be_sent_does_not_hold_older_ones(void **state)
 	assert_int_equal(st.n, 4);
 	assert_string_equal(take_text(f), "second");
 	assert_string_equal(take_text(f), "first");
+	clock_test_advance(10000);
 	assert_string_equal(take_text(f), "fourth");
 	assert_string_equal(take_text(f), "third");
 	assert_string_equal(take_text(f), "");
+}
+
+/* One that a server never takes is not sent to it all day, with all the others that it takes meanwhile between. */
+static void one_that_is_never_taken_is_tried_ever_less_often(void **state)
+{
+	struct spool_fixture *f = *state;
+	unsigned n_tries = 0;
+	struct err err = { 0 };
+
+	assert_done(spool_open(f->dir, 0, 0, &f->s, &err));
+	put_text(f, 1700000000000, "bad");
+	for (unsigned s = 0; s < 3600; s++) {
+		AUTO(buf_done) struct buf b = { 0 };
+		AUTO(mem_freep) char *name = NULL;
+
+		clock_test_advance(1000);
+		if (s % 10 == 0)
+			put_text(f, 1700000000000 + s * 1000, "good");
+		if (spool_next(f->s, &b, &name, &err) != 0)
+			continue;
+		n_tries += str_eq(buf_str(&b), STR("bad"));
+		if (str_eq(buf_str(&b), STR("bad")))
+			spool_put_off(f->s, name);
+		else
+			spool_remove(f->s, name);
+	}
+	assert_in_range(n_tries, 10, 20);
 }
 
 static void other_files_in_the_folder_are_left_alone(void **state)
@@ -296,6 +324,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_file_that_cannot_be_opened_does_not_hold_older_ones,
 						spool_setup, spool_teardown),
 		cmocka_unit_test_setup_teardown(one_that_cannot_be_sent_does_not_hold_older_ones, spool_setup,
+						spool_teardown),
+		cmocka_unit_test_setup_teardown(one_that_is_never_taken_is_tried_ever_less_often, spool_setup,
 						spool_teardown),
 		cmocka_unit_test_setup_teardown(other_files_in_the_folder_are_left_alone, spool_setup,
 						spool_teardown),
