@@ -232,6 +232,11 @@ static struct tables_entry *map_stored(struct build *b, struct tables_entry *e)
 
 	if (!mapped)
 		return e;
+	/* A local build that ends at the same time, or another node, may have put another one there. */
+	if (symtab_info(mapped->table)->hash != symtab_info(e->table)->hash) {
+		entry_unref(mapped);
+		return e;
+	}
 	atomic_store(&mapped->no_debug, atomic_load(&e->no_debug));
 	mapped->split = e->split;
 	memcpy(mapped->missing, e->missing, sizeof(mapped->missing));

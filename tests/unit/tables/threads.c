@@ -542,6 +542,104 @@ static void a_table_that_is_kept_while_its_file_is_replaced_is_forgotten(void **
 	tables_fixture_close(&p);
 }
 
+/* ---- a local build that is late while it stores its table ---- */
+
+enum late_stage { LATE_NONE, LATE_LOCAL_PUTS, LATE_WHOLE_HAS_PUT, LATE_LOCAL_HAS_PUT, LATE_OVER };
+
+static struct {
+	struct blobs_ops ops;
+	const struct blobs_ops *real;
+	struct tables_fixture *p;
+	atomic_int stage;
+} late;
+
+static void wait_for_stage(enum late_stage stage)
+{
+	while (atomic_load(&late.stage) < (int)stage)
+		usleep(1000);
+}
+
+static void wait_for_one_build(void)
+{
+	struct tables_stats stats;
+
+	do {
+		usleep(1000);
+		tables_stats(late.p->s, &stats);
+	} while (stats.n_builds > 1);
+}
+
+/* The whole build stores its table, and looks for it there, around the moment in which the local build stores its own. */
+static int put_late(struct blobs *b, const char *name, struct bytes content, const char *needs,
+		    const struct blob_stamp *expect, struct err *err)
+{
+	int before = LATE_NONE, r;
+
+	if (atomic_compare_exchange_strong(&late.stage, &before, LATE_LOCAL_PUTS)) {
+		tables_fixture_put_debug(late.p, 1);
+		wait_for_stage(LATE_WHOLE_HAS_PUT);
+	}
+	r = late.real->put(b, name, content, needs, expect, err);
+	if (r == 0 && before == LATE_LOCAL_PUTS) {
+		atomic_store(&late.stage, LATE_WHOLE_HAS_PUT);
+		wait_for_stage(LATE_LOCAL_HAS_PUT);
+	} else if (r == 0 && atomic_load(&late.stage) == LATE_WHOLE_HAS_PUT) {
+		atomic_store(&late.stage, LATE_LOCAL_HAS_PUT);
+	}
+	return r;
+}
+
+/* The local build removes its table, but not before the whole one has ended. */
+static int remove_late(struct blobs *b, const char *name, const struct blob_stamp *seen, struct err *err)
+{
+	int stage = LATE_LOCAL_HAS_PUT;
+
+	if (atomic_compare_exchange_strong(&late.stage, &stage, LATE_OVER))
+		wait_for_one_build();
+	return late.real->remove(b, name, seen, err);
+}
+
+typedef int put_blob_fn(struct blobs *b, const char *name, struct bytes content, const char *needs,
+			const struct blob_stamp *expect, struct err *err);
+
+/* The program "s1" is here, and its debug file is asked for. */
+static struct tables_request *late_open(struct tables_fixture *p, put_blob_fn *put, atomic_int *n)
+{
+	struct blobs *blobs = blobs_open_memory();
+	struct build_id id = tables_fixture_id(1);
+
+	atomic_store(&late.stage, LATE_NONE);
+	late.p = p;
+	late.real = blobs->ops;
+	late.ops = *blobs->ops;
+	late.ops.put = put;
+	late.ops.remove = remove_late;
+	blobs->ops = &late.ops;
+	tables_fixture_open(p, false);
+	p->store = p->opts.store = store_open_blobs(blobs, &(struct store_options){ 0 });
+	p->opts.n_threads = 2;
+	p->opts.local_ms = 20;
+	tables_fixture_reopen(p);
+	put_file(p, RESOLVE_EXECUTABLE, 1, "s1");
+	resolve_mem_put_waiting(p->r, RESOLVE_DEBUGINFO, &id, STR(""));
+	return request_one(p, n);
+}
+
+static void a_local_table_in_the_store_is_not_taken_for_the_better_one(void **state)
+{
+	struct tables_request *req;
+	struct tables_fixture p;
+	atomic_int n = 0;
+
+	req = late_open(&p, put_late, &n);
+	while (!atomic_load(&n))
+		usleep(1000);
+	wait_for_builds(p.s);
+	assert_int_equal(atomic_load(&late.stage), LATE_OVER);
+	assert_string_equal(answer_and_free(&p, req), "f1 /src/a.c:10");
+	tables_fixture_close(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -554,6 +652,7 @@ int main(void)
 		cmocka_unit_test(a_local_table_whose_file_was_just_replaced_is_not_used),
 		cmocka_unit_test(a_local_table_does_not_replace_a_better_one_in_the_store),
 		cmocka_unit_test(a_table_that_is_kept_while_its_file_is_replaced_is_forgotten),
+		cmocka_unit_test(a_local_table_in_the_store_is_not_taken_for_the_better_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
