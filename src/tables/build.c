@@ -236,6 +236,7 @@ static enum build_end build_end_with(struct build *b, struct tables_entry *e)
 	pthread_mutex_lock(&t->lock);
 	if (is_overtaken(b, e)) {
 		atomic_store(&e->replaced, b->news == NEWS_REPLACED);
+		b->was_replaced = b->was_replaced || b->news == NEWS_REPLACED;
 		b->news = NEWS_NONE;
 		pthread_mutex_unlock(&t->lock);
 		entry_unref(b->old);

@@ -160,6 +160,7 @@ struct build {
 	bool parked;               /* waits for memory */
 	struct tables_entry *miss; /* waits for a scan: the miss to report meanwhile; with a reference */
 	enum build_news news;
+	bool was_replaced; /* its file, since the build began; set by the step that runs */
 	struct build *prev, *next;
 	/* A local build makes the entry of @whole of the files here; NULL: @whole has ended. */
 	bool is_local;

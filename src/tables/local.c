@@ -42,6 +42,7 @@ static void local_start(struct build *b)
 
 	l->is_local = true;
 	l->whole = b;
+	l->was_replaced = b->was_replaced;
 	atomic_store(&l->task.cls, atomic_load(&b->task.cls));
 	l->task.slot.client = b->task.slot.client;
 	b->local = l;

@@ -521,8 +521,11 @@ static enum make_outcome stage_store(struct build *b)
 	struct tables_entry *e;
 
 	b->making->stage = AT_DEBUG;
-	/* The table to be replaced may have come from there. */
-	if (b->old && b->old->reason == FRAME_FOUND)
+	/*
+	 * The table to be replaced may have come from there. That of a replaced file was removed, and a local build that is
+	 * late may put it there again for a moment.
+	 */
+	if (b->was_replaced || (b->old && b->old->reason == FRAME_FOUND))
 		return MAKE_DONE;
 	e = stored_open(b->tables, &b->key, &b->making->arena);
 	if (!e)
@@ -680,6 +683,7 @@ enum make_outcome make_step(struct build *b, struct tables_entry **ret)
 	t->n_searches -= miss != NULL;
 	again = b->news == NEWS_REPLACED || (b->news && (waiting || miss));
 	if (again) {
+		b->was_replaced = b->was_replaced || b->news == NEWS_REPLACED;
 		if (b->news == NEWS_REPLACED && b->old)
 			atomic_store(&b->old->replaced, true);
 		b->news = NEWS_NONE;

@@ -551,6 +551,7 @@ static struct {
 	const struct blobs_ops *real;
 	struct tables_fixture *p;
 	atomic_int stage;
+	struct blocker blocker; /* of the other thread, until the local table is stored */
 } late;
 
 static void wait_for_stage(enum late_stage stage)
@@ -589,13 +590,39 @@ static int put_late(struct blobs *b, const char *name, struct bytes content, con
 	return r;
 }
 
+/* The program is replaced while the local build stores its table. The whole build begins again only after that. */
+static int put_while_replaced(struct blobs *b, const char *name, struct bytes content, const char *needs,
+			      const struct blob_stamp *expect, struct err *err)
+{
+	const struct err gone = { .kind = ERR_IO, .text = "read error" };
+	struct build_id id = tables_fixture_id(1);
+	int before = LATE_NONE, r;
+
+	if (!atomic_compare_exchange_strong(&late.stage, &before, LATE_LOCAL_PUTS))
+		return late.real->put(b, name, content, needs, expect, err);
+	late.blocker.task = (struct task){ .pool = late.p->s->pool,
+					   .step = block_thread,
+					   .arg = &late.blocker };
+	task_kick(&late.blocker.task);
+	while (!atomic_load(&late.blocker.entered))
+		usleep(1000);
+	put_file(late.p, RESOLVE_EXECUTABLE, 1, "new");
+	tables_renew(late.p->s, &id, true, NULL, NULL);
+	resolve_mem_fail(late.p->r, RESOLVE_DEBUGINFO, &id, STR(""), &gone);
+	r = late.real->put(b, name, content, needs, expect, err);
+	atomic_store(&late.stage, LATE_LOCAL_HAS_PUT);
+	return r;
+}
+
 /* The local build removes its table, but not before the whole one has ended. */
 static int remove_late(struct blobs *b, const char *name, const struct blob_stamp *seen, struct err *err)
 {
 	int stage = LATE_LOCAL_HAS_PUT;
 
-	if (atomic_compare_exchange_strong(&late.stage, &stage, LATE_OVER))
+	if (atomic_compare_exchange_strong(&late.stage, &stage, LATE_OVER)) {
+		atomic_store(&late.blocker.released, true);
 		wait_for_one_build();
+	}
 	return late.real->remove(b, name, seen, err);
 }
 
@@ -609,6 +636,7 @@ static struct tables_request *late_open(struct tables_fixture *p, put_blob_fn *p
 	struct build_id id = tables_fixture_id(1);
 
 	atomic_store(&late.stage, LATE_NONE);
+	late.blocker = (struct blocker){ .entered = false };
 	late.p = p;
 	late.real = blobs->ops;
 	late.ops = *blobs->ops;
@@ -640,6 +668,22 @@ static void a_local_table_in_the_store_is_not_taken_for_the_better_one(void **st
 	tables_fixture_close(&p);
 }
 
+static void a_build_of_a_replaced_file_takes_no_late_table_from_the_store(void **state)
+{
+	struct tables_request *req;
+	struct tables_fixture p;
+	atomic_int n = 0;
+
+	req = late_open(&p, put_while_replaced, &n);
+	while (!atomic_load(&n))
+		usleep(1000);
+	wait_for_builds(p.s);
+	task_done(&late.blocker.task);
+	assert_int_equal(atomic_load(&late.stage), LATE_OVER);
+	assert_string_equal(answer_and_free(&p, req), "new");
+	tables_fixture_close(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -653,6 +697,7 @@ int main(void)
 		cmocka_unit_test(a_local_table_does_not_replace_a_better_one_in_the_store),
 		cmocka_unit_test(a_table_that_is_kept_while_its_file_is_replaced_is_forgotten),
 		cmocka_unit_test(a_local_table_in_the_store_is_not_taken_for_the_better_one),
+		cmocka_unit_test(a_build_of_a_replaced_file_takes_no_late_table_from_the_store),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
