@@ -29,8 +29,6 @@ static void build_and_keep(struct lookup_file *f)
 {
 	struct err ignored = { 0 };
 
-	symtab_close(TAKE(f->table));
-	buf_done(&f->made);
 	f->n_only = 0;
 	if (lookup_build(f, 1, &ignored) == 0 &&
 	    symtab_open_mem(buf_bytes(&f->made), &f->table, &ignored) == 0)
@@ -77,7 +75,10 @@ void lookup_cache_later(struct lookup_file *f)
 	fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
 		_exit(0);
-	if (access(f->keep_as, F_OK) != 0)
+	/* Another process may have built it since. A file that is no table, or a damaged one, does not count. */
+	symtab_close(TAKE(f->table));
+	buf_done(&f->made);
+	if (!lookup_cache_open(f, f->keep_as))
 		build_and_keep(f);
 	unlink(lock);
 	_exit(0);

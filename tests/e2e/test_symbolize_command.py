@@ -180,6 +180,10 @@ def test_tables_are_kept_for_the_second_call(run, tmp_path):
     kept.write_bytes(b"x" * 100)
     assert run("-e", exe, text=main + "\n") == first
     assert kept.stat().st_size > 100
+    # So does the process in the background, of a call for few addresses.
+    kept.write_bytes(b"x" * 100)
+    assert run("-e", exe, main) == first
+    wait_for(lambda: kept.stat().st_size > 100)
     # Damage of a block is seen when the block is read: it costs one answer, and the next call builds the table anew.
     everything = "".join(f"{a}\n" for a in re.findall(r"(\w+) [Tt] ", subprocess.run(["nm", str(exe)], capture_output=True, text=True).stdout))
     names = run("-e", exe, text=everything)
