@@ -100,6 +100,28 @@ def test_a_file_or_folder_that_cannot_be_looked_at_is_an_error(server, tree, tmp
         assert r.returncode == 1 and f"{root}{'/' + part if part else ''}: " in r.stderr and "Input/output error" in r.stderr, (call, part, r)
 
 
+def test_a_split_file_that_cannot_be_read_is_an_error(server, tmp_path):
+    """Else the server would have a tar of the others, and status 0 says that it has all."""
+    root = tmp_path / "split"
+    root.mkdir()
+    for name, text in (("a", "int b(void); int main(void) { return b(); }"), ("b", "int b(void) { return 0; }")):
+        (root / f"{name}.c").write_text(text)
+        subprocess.run(["gcc", "-g", "-gsplit-dwarf", "-c", f"{name}.c"], cwd=root, check=True)
+    subprocess.run(["gcc", "-Wl,--build-id=sha1", "-o", "prog", "a.o", "b.o"], cwd=root, check=True)
+    dwp = shutil.copy(root / "a.dwo", root / "other.dwp")
+    (root / "other").write_bytes((root / "prog").read_bytes())
+    s = server()
+    faults = Faults(tmp_path / "faults", root)
+    for program, part in (("prog", "b.dwo"), ("other", dwp.name)):
+        lode("push", root / program, "--to", s.url)
+        for call in ("open", "read"):
+            faults.on([call], "EIO", part=part)
+            r = lode("push", root / program, "--to", s.url, "--json", ok=False, env=faults.environment)
+            faults.off()
+            assert r.returncode == 1 and f"{root}/{part}: " in r.stderr and "Input/output error" in r.stderr, (program, call, r)
+            assert {o["kind"] for o in json.loads(r.stdout)["objects"]} == {"executable"}
+
+
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can be somebody else")
 def test_a_folder_whose_files_may_not_be_looked_at_is_an_error(server, elf):
     s = server()

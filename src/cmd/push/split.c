@@ -7,12 +7,15 @@
  * are pushed.
  */
 #include "cmd/push/push.h"
+
+#include <errno.h>
 #include "companion/companion.h"
 
 struct split_finder {
 	struct push_members *to;
 	struct companion_place disk; /* the folders to search */
 	struct str name;             /* on the server */
+	struct err failed; /* of a file that may be one, but cannot be opened or read; kind 0: none */
 };
 
 int push_check_split(struct source *src, struct err *err)
@@ -30,6 +33,39 @@ bool push_is_split(struct source *src)
 	struct err ignored = { 0 };
 
 	return push_check_split(src, &ignored) == 0;
+}
+
+/*
+ * A file that this user may not open counts as missing: debug information names paths of other machines. But a disk with
+ * errors, and a lack of descriptors or memory, say nothing about the file.
+ */
+static void note_failure(struct split_finder *f, const struct err *why)
+{
+	bool is_ours = why->os == EIO || why->os == ESTALE || why->os == EMFILE || why->os == ENFILE ||
+		       why->os == ENOMEM;
+
+	if (is_ours && !f->failed.kind)
+		f->failed = *why;
+}
+
+static int open_split_path(const struct companion_place *p, const char *path, struct source **ret)
+{
+	struct err err = { 0 };
+	int r = source_open_file(path, ret, &err);
+
+	if (r < 0)
+		note_failure(p->arg, &err);
+	return r == 0 ? 0 : COMPANION_NONE;
+}
+
+static bool is_split_noted(struct split_finder *f, struct source *src)
+{
+	struct err err = { 0 };
+	int r = push_check_split(src, &err);
+
+	if (r < 0 && err_in(&err, "%s", src->name) < 0)
+		note_failure(f, &err);
+	return r == 0;
 }
 
 static bool is_absolute(struct str path)
@@ -53,11 +89,11 @@ static char *split_place(const struct split_finder *f, struct str comp_dir, stru
 static int on_split_unit(void *arg, struct str comp_dir, struct str name, uint64_t id, struct source **ret,
 			 struct err *err)
 {
-	const struct split_finder *f = arg;
+	struct split_finder *f = arg;
 	AUTO(source_closep) struct source *src = NULL;
 	AUTO(mem_freep) char *place = NULL;
 
-	if (companion_open_dwo(&f->disk, 1, comp_dir, name, &src) != 0 || !push_is_split(src))
+	if (companion_open_dwo(&f->disk, 1, comp_dir, name, &src) != 0 || !is_split_noted(f, src))
 		return DWARF_NO_SPLIT;
 	place = split_place(f, comp_dir, name);
 	push_split_add(f->to, str_of(place), str_of(src->name));
@@ -106,10 +142,12 @@ int push_split(const struct elf_image *img, const char *path, const char *name, 
 	struct err ignored = { 0 };
 	int r;
 
+	f.disk.open_path = open_split_path;
+	f.disk.arg = &f;
 	/* Split units of both generations have their addresses there. */
 	if (!elf_debug_section(img, ".debug_addr"))
 		return 0;
-	if (companion_open_dwp(&f.disk, 1, &dwp_src) == 0 && push_is_split(dwp_src) &&
+	if (companion_open_dwp(&f.disk, 1, &dwp_src) == 0 && is_split_noted(&f, dwp_src) &&
 	    elf_open(dwp_src, &dwp, &ignored) == 0) {
 		add_dwp(&f, dwp_src);
 		split.dwp = dwp;
@@ -119,5 +157,9 @@ int push_split(const struct elf_image *img, const char *path, const char *name, 
 		return r < 0 && !err_is_input(err) ? -1 : 0;
 	/* A .dwp that cannot be read counts as missing. */
 	(void)dwarf_open_split(d, &split, &ignored);
-	return read_split_units(d, err);
+	if (read_split_units(d, err) < 0)
+		return -1;
+	if (f.failed.kind)
+		*err = f.failed;
+	return f.failed.kind ? -1 : 0;
 }
