@@ -359,6 +359,28 @@ def test_names_are_polled_for_after_other_tabs_other_pages_and_failures(service,
     assert page.text("#view-explore > [role=alert]") == ""
 
 
+def test_polling_in_one_tab_keeps_no_frame_of_another_selection_in_the_other(service, page):
+    visit(page, service, "?view=server")
+    page.run(PENDING)
+    page.run("document.querySelector('[data-view=explore]').click()")
+    page.wait_text(".pending", "5 addresses are being named")
+    page.run("const later = window.setTimeout; window.setTimeout = (f, ms) => later(f, Math.min(ms, 300))")
+    page.run("document.querySelector('#flame').focus()")
+    page.press(DOWN, DOWN)
+    page.press("+", "+")
+    assert chosen(page).startswith("serve; ")
+    page.run(FOLLOW, {"tab": "sandwich", "fn": "serve", "focus": "serve"})
+    page.wait(lambda: chosen(page, "[aria-label^='Callees.']").startswith("serve; "), "the callees")
+    page.run("window.asked = []")
+    for _ in range(2):
+        page.wait(lambda: page.run("return window.asked.splice(0)").count("flamegraph"), "a poll")
+    idle(page)
+    page.click("#tab-flame")
+    page.wait(lambda: page.run("return document.querySelector('#flame').isConnected"), "the flame graph")
+    idle(page)
+    assert chosen(page).startswith("all; ")
+
+
 def test_polling_keeps_the_selected_frame_and_the_focus(service, page):
     visit(page, service, "?view=server")
     page.run(PENDING)

@@ -214,15 +214,13 @@ async function poll(answer) {
 }
 
 async function showTree() {
-	const asked = viewAsked(), place = JSON.stringify(asked), answer = await askNew("tree", "api/flamegraph", asked);
+	const asked = viewAsked(), answer = await askNew("tree", "api/flamegraph", asked);
 	if (answer) {
-		const same = place === known.place;
-		known.place = place;
+		known.place = JSON.stringify(asked);
 		model = modelOf(answer, asked.by);
 		known.answer = answer;
 		known.loaded = known.tree;
 		known.shown = null;
-		known.named = same;
 	}
 	// An answer is shown in the tab that is open when it arrives. Until then, no tab shows the tree of another selection.
 	const tab = tabNow(), view = parts.views[tab];
@@ -234,9 +232,9 @@ async function showTree() {
 	parts.empty.hidden = !nothing;
 	parts.result.hidden = nothing;
 	if (tab === "sandwich")
-		view.show(model, known.named);
+		view.show(model, known.place);
 	else if (known.shown !== model)
-		view.show(model, known.named);
+		view.show(model, known.place);
 	else
 		view.follow();
 	if (tab === "flame")

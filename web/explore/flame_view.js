@@ -70,9 +70,10 @@ export class FlameView {
 		this.graph.setColours(this.colours());
 	}
 
-	// @again: the same request with new names; keep the selected frame, and the part that is shown.
-	show(model, again) {
-		const kept = again && this.model ? { ...this.graph.kept(), strip: !this.strip.node.hidden, why: !this.strip.why.hidden } : null;
+	// @place: the request. If this view shows the answer to the same one, of other names: keep the selected frame, and the part that is shown.
+	show(model, place) {
+		const kept = place === this.place ? { ...this.graph.kept(), strip: !this.strip.node.hidden, why: !this.strip.why.hidden } : null;
+		this.place = place;
 		this.model = model;
 		this.several = (colourNodes(model, "binary").legend[1]?.value ?? 0) >= SEVERAL * model.total[0];
 		this.labels = model.frames.name.map(visible);

@@ -51,10 +51,11 @@ export class SandwichView {
 		this.node = el("div", { class: "sandwich" }, el("div", { class: "tools" }, this.input, this.list, this.said), this.both, this.strip.node);
 	}
 
-	// @named: the same request with new names, or the same answer. Of the same function, what is selected stays.
-	show(model, named) {
-		const name = param("fn"), got = name ? model.sandwich(name) : null, again = got && this.shown === name && (named || this.listed === model);
+	// @place: the request. If this view shows the same function of an answer to the same one, what is selected stays.
+	show(model, place) {
+		const name = param("fn"), got = name ? model.sandwich(name) : null, again = got && this.shown === name && this.place === place;
 		this.shown = got ? name : null;
+		this.place = place;
 		if (document.activeElement !== this.input)
 			this.input.value = name;
 		if (this.listed !== model) {
