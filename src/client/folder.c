@@ -157,3 +157,10 @@ int64_t folder_control(const struct folder *f, const char *name, int64_t usual, 
 	}
 	return usual;
 }
+
+bool folder_time_is_fresh(int64_t time_s, int64_t keep_s)
+{
+	int64_t age = clock_wall_s() - time_s;
+
+	return age <= keep_s && -age <= keep_s;
+}

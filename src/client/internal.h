@@ -79,6 +79,11 @@ void folder_done(struct folder *f);
 /* The number in a control file, which is created with @usual where it is missing. *ret_mtime may be NULL; 0
  * where there is no file. */
 int64_t folder_control(const struct folder *f, const char *name, int64_t usual, int64_t *ret_mtime);
+/*
+ * An entry of this time may be used for @keep_s. It may be in the future: a file server sets its own time, and its clock may be
+ * a little ahead. More than @keep_s ahead it is from a wrong clock.
+ */
+bool folder_time_is_fresh(int64_t time_s, int64_t keep_s);
 #define CONTROL_CLEAN_INTERVAL "cache_clean_interval_s"
 #define CONTROL_MAX_UNUSED     "max_unused_age_s"
 #define CONTROL_MISS           "cache_miss_s"

@@ -41,10 +41,7 @@ static char *hit_read_headers(const struct folder *f, const struct cache_entry *
 
 static bool absent_is_fresh(const struct folder *f, const struct stat *st)
 {
-	int64_t age = clock_wall_s() - st->st_mtime;
-
-	/* A time in the future is from a wrong clock. */
-	return age >= 0 && age <= folder_control(f, CONTROL_MISS, USUAL_MISS_S, NULL);
+	return folder_time_is_fresh(st->st_mtime, folder_control(f, CONTROL_MISS, USUAL_MISS_S, NULL));
 }
 
 static enum lookup lookup_name(const struct folder *f, const struct cache_entry *e, size_t i,

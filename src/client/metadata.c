@@ -51,14 +51,13 @@ static bool metadata_cached(struct metadata_call *m)
 {
 	AUTO(mem_freep) char *path = mem_printf("%s/metadata/%s", m->f.folder.path, m->name);
 	AUTO(fd_close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	int64_t age, keep = folder_control(&m->f.folder, CONTROL_RETENTION, USUAL_RETENTION_S, NULL);
+	int64_t keep = folder_control(&m->f.folder, CONTROL_RETENTION, USUAL_RETENTION_S, NULL);
 	struct client_result *r = m->result;
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
 		return false;
-	age = clock_wall_s() - st.st_mtime;
-	if (keep <= 0 || age < 0 || age > keep)
+	if (keep <= 0 || !folder_time_is_fresh(st.st_mtime, keep))
 		return false;
 	lookup_touch(fd);
 	client_say(m->f.watch, "cached metadata %s", m->name);

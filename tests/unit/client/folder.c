@@ -121,6 +121,33 @@ static void a_fresh_negative_entry_is_believed_and_an_old_one_removed(void **sta
 	fixture_close(&h);
 }
 
+/* The folder is on a file server whose clock is ahead, or this machine had the year 2100 for a while. */
+static void entries_of_a_clock_that_is_a_little_ahead_are_believed(void **state)
+{
+	static const char text[] = "{\"results\": [], \"complete\": true}";
+	struct fixture h;
+
+	for (int far = 0; far < 2; far++) {
+		time_t then = far ? (time_t)4102444800 : time(NULL) + 30;
+		struct client_result r;
+
+		fixture_open(&h);
+		fixture_put(&h, ID_A "/debuginfo", bytes_of("", 0));
+		set_times(&h, ID_A "/debuginfo", then, then);
+		fixture_put(&h, "metadata/glob_x", bytes_of(text, sizeof(text) - 1));
+		set_times(&h, "metadata/glob_x", then, then);
+		fixture_ask(&h, "");
+		r = fixture_find(&h, CLIENT_DEBUGINFO, ID_A, NULL);
+		assert_int_equal(r.outcome, far ? CLIENT_FAILED : CLIENT_ABSENT);
+		client_result_done(&r);
+		assert_int_equal(fixture_size(&h, ID_A "/debuginfo"), far ? -1 : 0);
+		client_metadata(h.client, "glob", "x", NULL, &r);
+		assert_int_equal(r.outcome, far ? CLIENT_FAILED : CLIENT_FOUND);
+		client_result_done(&r);
+		fixture_close(&h);
+	}
+}
+
 static void a_section_is_cut_out_of_what_is_here(void **state)
 {
 	struct fixture h;
@@ -281,6 +308,7 @@ int main(void)
 		cmocka_unit_test(entries_of_another_client_are_found),
 		cmocka_unit_test(without_servers_the_result_says_so),
 		cmocka_unit_test(a_fresh_negative_entry_is_believed_and_an_old_one_removed),
+		cmocka_unit_test(entries_of_a_clock_that_is_a_little_ahead_are_believed),
 		cmocka_unit_test(a_section_is_cut_out_of_what_is_here),
 		cmocka_unit_test(a_wrong_file_is_not_believed),
 		cmocka_unit_test(a_folder_that_cannot_be_written_to_has_a_spare),
