@@ -68,7 +68,8 @@ enum store_quality store_quality_of(uint32_t elf_flags);    /* by ELF_HAS_* of e
 struct store_meta {
 	/* given at the commit */
 	enum store_origin origin;
-	enum store_quality quality; /* of a file that is not ELF: STORE_DWARF */
+	/* of a file that is not ELF: STORE_DWARF; of a tar of split files alone: STORE_SYMBOLS */
+	enum store_quality quality;
 	int64_t mtime;      /* of the file, as in X-DEBUGINFOD-like headers and Last-Modified; 0: unknown */
 	struct str from;    /* the name of the pusher's token, or the URL that it was fetched from */
 	struct str owner;   /* of a pushed object; empty in older records: `from` is it */

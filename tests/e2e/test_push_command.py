@@ -100,14 +100,36 @@ def test_a_file_or_folder_that_cannot_be_looked_at_is_an_error(server, tree, tmp
         assert r.returncode == 1 and f"{root}{'/' + part if part else ''}: " in r.stderr and "Input/output error" in r.stderr, (call, part, r)
 
 
-def test_a_split_file_that_cannot_be_read_is_an_error(server, tmp_path):
-    """Else the server would have a tar of the others, and status 0 says that it has all."""
+@pytest.fixture
+def split(tmp_path):
+    """A build folder with a program "prog" of two units, each with its .dwo file."""
     root = tmp_path / "split"
     root.mkdir()
     for name, text in (("a", "int b(void); int main(void) { return b(); }"), ("b", "int b(void) { return 0; }")):
         (root / f"{name}.c").write_text(text)
         subprocess.run(["gcc", "-g", "-gsplit-dwarf", "-c", f"{name}.c"], cwd=root, check=True)
     subprocess.run(["gcc", "-Wl,--build-id=sha1", "-o", "prog", "a.o", "b.o"], cwd=root, check=True)
+    return root
+
+
+def test_split_files_that_come_later_are_taken(server, split):
+    s = server()
+    (split / "b.dwo").rename(split / "away")
+
+    def pushed(*args):
+        objects = json.loads(lode("push", split / "prog", "--to", s.url, "--json", *args).stdout)["objects"]
+        return [o["result"] for o in objects if o["kind"] == "sources"]
+
+    assert pushed() == ["stored"]
+    (split / "away").rename(split / "b.dwo")
+    assert pushed() == ["stored"] and pushed() == ["same"]
+    # With sources it is better, and stays.
+    assert pushed("--sources") == ["stored"] and pushed() == ["better"]
+
+
+def test_a_split_file_that_cannot_be_read_is_an_error(server, split, tmp_path):
+    """Else the server would have a tar of the others, and status 0 says that it has all."""
+    root = split
     dwp = shutil.copy(root / "a.dwo", root / "other.dwp")
     (root / "other").write_bytes((root / "prog").read_bytes())
     s = server()

@@ -142,12 +142,18 @@ static int check_member(const struct pkg_member *m, struct err *err)
 	return 0;
 }
 
-static int check_tar(struct source *src, struct err *err)
+static bool is_split_name(struct str path)
+{
+	return str_ends(path, STR(".dwo")) || str_ends(path, STR(".dwp"));
+}
+
+static int check_tar(struct source *src, bool *ret_has_sources, struct err *err)
 {
 	const struct pkg_info info = { .kind = PKG_TAR, .payload.format = PKG_FORMAT_TAR };
 	struct stream *payload = stream_of_source(src, false, 0, src->size);
 	struct pkg_reader *reader = NULL;
 	struct pkg_member m;
+	bool has_sources = false;
 	size_t n = 0;
 	int r = pkg_reader_open(&info, payload, NULL, &reader, err);
 
@@ -155,6 +161,7 @@ static int check_tar(struct source *src, struct err *err)
 		r = pkg_reader_next(reader, &m, err);
 		if (r == 0) {
 			n++;
+			has_sources |= m.type != PKG_DIR && !is_split_name(m.path);
 			r = check_member(&m, err);
 		}
 	}
@@ -162,7 +169,10 @@ static int check_tar(struct source *src, struct err *err)
 	stream_close(payload);
 	if (r < 0)
 		return err_in(err, "tar of sources");
-	return n ? 0 : err_set(err, ERR_INVALID, "tar of sources: it contains no file");
+	if (!n)
+		return err_set(err, ERR_INVALID, "tar of sources: it contains no file");
+	*ret_has_sources = has_sources;
+	return 0;
 }
 
 /* A stripped file for symbols keeps the section headers of its code, but no segment with it. */
@@ -208,10 +218,15 @@ int push_kind_of(struct source *src, enum store_kind *ret, struct err *err)
 
 int push_check(struct push_request *pr, struct source *src, struct err *err)
 {
+	bool has_sources;
+
 	if (pr->key.kind != STORE_SOURCES)
 		return check_elf(pr, src, err);
-	pr->meta.quality = STORE_DWARF;
-	return check_tar(src, err);
+	if (check_tar(src, &has_sources, err) < 0)
+		return -1;
+	/* As `lode push` says in its question: a tar of split files alone does not replace one with sources, but another such. */
+	pr->meta.quality = has_sources ? STORE_DWARF : STORE_SYMBOLS;
+	return 0;
 }
 
 int push_check_head(const struct push_request *pr, struct bytes head, struct err *err)

@@ -430,6 +430,33 @@ static void a_tar_holds_files_by_safe_names(void **state)
 		     ERR_INVALID, "compressed tar");
 }
 
+static void a_tar_of_split_files_alone_is_less_than_one_with_sources(void **state)
+{
+	static const struct {
+		const char *names[2];
+		enum store_quality quality;
+	} tars[] = {
+		{ { "build/a.dwo", "build/b.dwo" }, STORE_SYMBOLS },
+		{ { "build/x.dwp", "build/b.dwo" }, STORE_SYMBOLS },
+		{ { "build/a.dwo", "src/a.c" }, STORE_DWARF },
+		{ { "src/a.c", "src/dwo" }, STORE_DWARF },
+	};
+	struct err err = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(tars); i++) {
+		const struct pw_file files[] = {
+			{ .path = tars[i].names[0], .mode = 0100644, .content = bytes_of("1", 1) },
+			{ .path = tars[i].names[1], .mode = 0100644, .content = bytes_of("2", 1) },
+		};
+		AUTO(buf_done) struct buf tar = { 0 };
+		enum store_quality quality = STORE_STRIPPED;
+
+		pw_tar(&tar, PW_GNU, files, 2);
+		assert_done(check(STORE_SOURCES, "ab01", buf_bytes(&tar), &quality, &err));
+		assert_int_equal(quality, tars[i].quality);
+	}
+}
+
 /* ---- want lists, ranges ---- */
 
 static int gather(void *arg, const struct push_request *pr, enum store_quality quality)
@@ -516,6 +543,7 @@ int main(void)
 		cmocka_unit_test(an_elf_file_is_what_its_key_says),
 		cmocka_unit_test(a_file_that_cannot_be_read_is_not_judged),
 		cmocka_unit_test(a_tar_holds_files_by_safe_names),
+		cmocka_unit_test(a_tar_of_split_files_alone_is_less_than_one_with_sources),
 		cmocka_unit_test(a_want_list_is_parsed),
 		cmocka_unit_test(ranges_are_exact),
 	};
