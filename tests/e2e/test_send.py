@@ -148,6 +148,16 @@ def test_nothing_is_sent_after_a_signal(server, tmp_path):
         p.send_signal(signal.SIGINT)
         out, err = p.communicate(timeout=60)
         assert p.returncode == 1 and out == b"" and b"stopped" in err and server.got == [], (out, err)
+    # The files after it have their result, too.
+    (tmp_path / "a").write_text(FOLDED)
+    p = subprocess.Popen([LODE, "send", "-", "a", "a", "--to", server.url, "--json"], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while not caught(p.pid) >> signal.SIGINT - 1 & 1:
+        time.sleep(0.01)
+    p.send_signal(signal.SIGINT)
+    out, err = p.communicate(b"main;f 3\n", timeout=60)
+    out = json.loads(out)
+    assert (p.returncode, out["sent"], out["failed"], [f["file"] for f in out["files"]]) == (1, 0, 3, ["-", "a", "a"]), out
+    assert b"stopped; 2 files were not sent" in err and server.got == [], err
 
 
 def test_mistakes(server, send, tmp_path):

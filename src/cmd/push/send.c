@@ -224,11 +224,21 @@ static void report_failed(struct sending *x, const char *path, const struct err 
 	note_failed(x, path, err->text);
 }
 
-/* Those from number @i on would fail as the one before. */
-static void note_untried(struct sending *x, size_t i)
+/* Those from number @i on. */
+static void note_untried(struct sending *x, size_t i, const char *why)
 {
 	for (; i < x->s->paths.n; i++)
-		note_failed(x, x->s->paths.items[i].p, "not sent: the server cannot be reached");
+		note_failed(x, x->s->paths.items[i].p, why);
+}
+
+/* After a signal, before file number @i. */
+static void report_stopped(struct sending *x, size_t i)
+{
+	struct err err = { 0 };
+
+	(void)err_set(&err, ERR_CANCELLED, "stopped; %zu files were not sent", x->s->paths.n - i);
+	tell_error("send", &err);
+	note_untried(x, i, "not sent: stopped");
 }
 
 /* The counts come before the list, which is written first. */
@@ -249,11 +259,12 @@ static void print_sent_json(struct sending *x)
 static int send_all(struct sending *x)
 {
 	struct err err = { 0 };
+	size_t i;
 
 	if (target_open(&x->target, &err) < 0)
 		return tell_error("send", &err);
 	signals_catch();
-	for (size_t i = 0; i < x->s->paths.n && !signals_stopped(); i++) {
+	for (i = 0; i < x->s->paths.n && !signals_stopped(); i++) {
 		const char *path = x->s->paths.items[i].p;
 
 		err = (struct err){ 0 };
@@ -264,10 +275,12 @@ static int send_all(struct sending *x)
 		report_failed(x, path, &err);
 		/* If the server cannot be reached, the other profiles would fail in the same way. */
 		if (err.kind == ERR_UPSTREAM && !x->target.reached) {
-			note_untried(x, i + 1);
-			break;
+			note_untried(x, i + 1, "not sent: the server cannot be reached");
+			i = x->s->paths.n;
 		}
 	}
+	if (i < x->s->paths.n)
+		report_stopped(x, i);
 	target_close(&x->target);
 	if (x->s->json)
 		print_sent_json(x);
