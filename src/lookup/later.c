@@ -53,7 +53,10 @@ static int take_builder_lock(const char *dir)
 	return -1;
 }
 
-/* The lock file keeps two processes from building the same table at once. */
+/*
+ * The lock file keeps two processes of one user from building the same table at once. It stays if the process is killed, and that
+ * of another user cannot be opened.
+ */
 void lookup_cache_later(struct lookup_file *f)
 {
 	AUTO(mem_freep) char *lock = NULL, *dir = NULL;
@@ -62,7 +65,7 @@ void lookup_cache_later(struct lookup_file *f)
 
 	if (!f->keep_as)
 		return;
-	lock = mem_printf("%s.lock", f->keep_as);
+	lock = mem_printf("%s.%u.lock", f->keep_as, (unsigned)geteuid());
 	dir = mem_strndup(f->keep_as, (size_t)(strrchr(f->keep_as, '/') - f->keep_as));
 	if (dir_make(dir, 0700, &ignored) < 0)
 		return;

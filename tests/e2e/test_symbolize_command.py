@@ -226,6 +226,14 @@ def test_few_tables_are_built_at_once_in_the_background(tmp_path):
     assert tables_after_a_call() == 0
     busy[1].close()
     assert tables_after_a_call() == 1
+    # Nor does a lock of another user on this table. One of this user does.
+    (table,) = folder.glob("*.symtab")
+    table.unlink()
+    for uid, n in ((f".{os.geteuid()}", 0), (f".{os.geteuid() + 1}", 1), ("", 1)):
+        with open(f"{table}{uid}.lock", "w") as f:
+            fcntl.flock(f, fcntl.LOCK_EX)
+            assert tables_after_a_call() == n
+        table.unlink(missing_ok=True)
 
 
 def test_wrong_use_is_told(run, tmp_path):
