@@ -66,11 +66,13 @@ static int put_spare_in(struct put *p, const char *dir_name, const char *name, u
 			const struct err *first, struct err *err)
 {
 	struct folder *spare = p->spare;
+	struct err why = { 0 };
 
 	p->spare = NULL;
 	if (!spare || (!spare->path && !folder_open_spare(spare, true)) ||
-	    put_temp_in(p, spare, dir_name, name, expected, NULL) < 0) {
-		*err = *first;
+	    put_temp_in(p, spare, dir_name, name, expected, &why) < 0) {
+		/* A lack of room may be that of a claimed size: the caller can try a smaller file. */
+		*err = why.os == ENOSPC ? why : *first;
 		return -1;
 	}
 	p->moved = true;

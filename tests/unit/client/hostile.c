@@ -177,6 +177,30 @@ static void the_next_server_has_it(void **state)
 	fixture_close(&h);
 }
 
+/* The cache folder cannot be written to, and the spare one has no room for the size that the first server claims. */
+static void a_claimed_size_does_not_end_the_search_with_a_spare_folder(void **state)
+{
+	struct fixture h;
+	struct fault_rule claims, good;
+	struct fault_http *bad_server, *good_server;
+	struct client_result got;
+	char urls[256];
+
+	fixture_open(&h);
+	test_file_write(h.cache, "a file", 6);
+	claims = (struct fault_rule){ .body = buf_bytes(&h.debug), .length = UINT64_C(8) << 30 };
+	good = (struct fault_rule){ .path = PATH_A, .body = buf_bytes(&h.debug) };
+	bad_server = fault_http_new(&claims, 1);
+	good_server = fault_http_new(&good, 1);
+	snprintf(urls, sizeof(urls), "%s %s", fault_http_url(bad_server), fault_http_url(good_server));
+	fixture_ask(&h, urls);
+	got = fixture_find(&h, CLIENT_DEBUGINFO, ID_A, NULL);
+	assert_found(&got, buf_bytes(&h.debug));
+	fault_http_free(good_server);
+	fault_http_free(bad_server);
+	fixture_close(&h);
+}
+
 static void one_that_is_busy_and_then_good_is_asked_again(void **state)
 {
 	struct fixture h;
@@ -412,6 +436,7 @@ int main(void)
 		cmocka_unit_test(a_page_is_no_source_and_no_section),
 		cmocka_unit_test(a_section_of_another_size_than_the_debug_file_says_is_not_believed),
 		cmocka_unit_test(the_next_server_has_it),
+		cmocka_unit_test(a_claimed_size_does_not_end_the_search_with_a_spare_folder),
 		cmocka_unit_test(one_that_is_busy_and_then_good_is_asked_again),
 		cmocka_unit_test(absent_is_what_every_server_says),
 		cmocka_unit_test(dead_servers_cost_little_and_are_remembered),
