@@ -214,10 +214,14 @@ int folder_names(const char *path, struct arena *a, char ***ret, size_t *ret_n);
 struct unlisted;
 struct unlisted *unlisted_new(void);
 void unlisted_free(struct unlisted *u);
-/* A walk of @path, and of all below it, begins; or, with NULL, unlisted_set_away() for all roots. */
+/* A walk of @path, and of all below it, begins; UNLISTED_ALL: of all roots; or, with NULL, unlisted_set_away() for all roots. */
+#define UNLISTED_ALL ""
 void unlisted_begin(struct unlisted *u, const char *path);
-/* In a walk of @top, or of a folder below it, @path could not be listed. true: it is new, and to be logged. */
-bool unlisted_add(struct unlisted *u, const char *path, const char *top, const char *why);
+/*
+ * @path, below the root @root, could not be listed. A walk of another root above @root does not end that. true: it is new, and to be
+ * logged.
+ */
+bool unlisted_add(struct unlisted *u, const char *path, const char *root, const char *why);
 /*
  * Files are not in the index @path, though they were found. Only a walk of all roots ends that, between unlisted_begin() and
  * unlisted_end() with this path.

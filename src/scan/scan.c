@@ -95,14 +95,14 @@ static void walk_roots(struct scan *s, bool first, unsigned n_remade)
 	int64_t from_ms = clock_mono_ms();
 
 	/* What no root leads to any more, as a link that was changed, is not met again, and does not count. */
-	unlisted_begin(s->unlisted, "/");
+	unlisted_begin(s->unlisted, UNLISTED_ALL);
 	unlisted_begin(s->unlisted, s->opts.index_path);
 	for (size_t i = 0; i < s->opts.n_roots; i++)
 		walk_any_root(s, s->opts.roots[i]);
 	scan_settle(s);
 	if (!atomic_load(&s->stopping)) {
 		unlisted_end(s->unlisted, s->opts.index_path);
-		if (unlisted_end(s->unlisted, "/"))
+		if (unlisted_end(s->unlisted, UNLISTED_ALL))
 			scan_listed(s);
 	}
 	/* Now that the rows of new files are there. */

@@ -10,7 +10,7 @@
 #include "s3/s3.h"
 #include "scan/internal.h"
 
-/* With more, the walk in which they are begins again at its beginning. */
+/* With more, the root in which they are is walked again. */
 #define PLACES_MAX 64u
 /* Between two tries. A try of a bucket is one request. */
 #define AGAIN_FIRST_MS       15000
@@ -25,6 +25,7 @@ enum place_kind {
 
 struct unlisted_place {
 	char *path, *why; /* heap */
+	char *root;       /* heap: of PLACE_UNLISTED, the root from which it was found, the deepest one */
 	enum place_kind kind;
 	bool is_over; /* for too long: its files are forgotten, and it does not count any more */
 	bool stale;   /* a walk of it has begun, and has not failed so far */
@@ -52,6 +53,7 @@ static void place_done(struct unlisted_place *p)
 {
 	free(p->path);
 	free(p->why);
+	free(p->root);
 }
 
 void unlisted_free(struct unlisted *u)
@@ -107,7 +109,10 @@ static bool place_is_of(const struct unlisted_place *p, const char *path)
 {
 	if (!path || p->kind == PLACE_AWAY)
 		return !path && p->kind == PLACE_AWAY;
-	return p->kind == PLACE_INDEX ? strcmp(p->path, path) == 0 : path_is_below(p->path, path);
+	if (p->kind == PLACE_INDEX)
+		return strcmp(p->path, path) == 0;
+	/* A walk may pass over a root below its own: that is a mount, is too deep, or looks closed on purpose. */
+	return path_is_below(p->path, path) && (!*path || path_is_below(path, p->root));
 }
 
 void unlisted_begin(struct unlisted *u, const char *path)
@@ -118,10 +123,19 @@ void unlisted_begin(struct unlisted *u, const char *path)
 	pthread_mutex_unlock(&u->lock);
 }
 
-/* Under the lock. The place to note for @path: itself, or @top if there are too many. */
-static const char *path_to_note(struct unlisted *u, const char *path, const char *top)
+/* Under the lock. The place to note for @path: itself, or @root if there are too many. */
+static const char *path_to_note(struct unlisted *u, const char *path, const char *root)
 {
-	return u->n < PLACES_MAX || place_of(u, path, PLACE_UNLISTED) ? path : top;
+	return u->n < PLACES_MAX || place_of(u, path, PLACE_UNLISTED) ? path : root;
+}
+
+/* Under the lock. */
+static void place_set_root(struct unlisted_place *p, const char *root)
+{
+	if (p->root && strlen(p->root) >= strlen(root))
+		return;
+	free(p->root);
+	p->root = mem_strdup(root);
 }
 
 static int64_t pause_ms(const char *path, unsigned tries)
@@ -130,13 +144,13 @@ static int64_t pause_ms(const char *path, unsigned tries)
 			     s3_is_url(str_of(path)) ? AGAIN_LAST_BUCKET_MS : AGAIN_LAST_MS);
 }
 
-bool unlisted_add(struct unlisted *u, const char *path, const char *top, const char *why)
+bool unlisted_add(struct unlisted *u, const char *path, const char *root, const char *why)
 {
 	struct unlisted_place *p;
 	bool is_new;
 
 	pthread_mutex_lock(&u->lock);
-	path = path_to_note(u, path, top);
+	path = path_to_note(u, path, root);
 	p = place_of(u, path, PLACE_UNLISTED);
 	is_new = !p;
 	if (is_new) {
@@ -144,6 +158,7 @@ bool unlisted_add(struct unlisted *u, const char *path, const char *top, const c
 		p->stale = true;
 		places_count(u);
 	}
+	place_set_root(p, root);
 	/* Once in a walk. */
 	if (p->stale) {
 		p->stale = false;

@@ -142,16 +142,21 @@ static unsigned walk_depth(const struct scan *s, const char *path)
 	return ret;
 }
 
-/* The real path of the root that this path is below, on the heap; NULL: none. */
+/* The real path of the deepest root that this path is below, on the heap; NULL: none. */
 static char *walk_root_of(const struct scan *s, const char *path)
 {
-	for (size_t i = 0; i < s->opts.n_roots; i++) {
-		AUTO(mem_freep) char *real = realpath(s->opts.roots[i].p, NULL);
+	char *ret = NULL;
 
-		if (real && path_is_below(path, real))
-			return TAKE(real);
+	for (size_t i = 0; i < s->opts.n_roots; i++) {
+		char *real = realpath(s->opts.roots[i].p, NULL);
+
+		if (real && path_is_below(path, real) && (!ret || strlen(real) > strlen(ret))) {
+			free(ret);
+			ret = TAKE(real);
+		}
+		free(real);
 	}
-	return NULL;
+	return ret;
 }
 
 /* A folder whose entries are being visited. */

@@ -435,6 +435,56 @@ static void a_root_always_counts(void **state)
 	assert_settled(h);
 }
 
+/* It looks like lost+found to the walk of the root above it. */
+static void a_root_below_another_one_counts_in_any_order(void **state)
+{
+	struct scan_fixture *h = *state;
+	const struct str above = str_of(h->root), below = str_of(fixture_path(h, "broken"));
+	struct str roots[2];
+
+	make_folder(h, "broken");
+	h->opts.roots = roots;
+	h->opts.n_roots = ARRAY_SIZE(roots);
+	atomic_store(&opens_with, EACCES);
+	for (unsigned i = 0; i < 2; i++) {
+		roots[i] = above;
+		roots[!i] = below;
+		n_told = 0;
+		fixture_run(h);
+		assert_unlisted(h, 1, "broken: Permission denied");
+		walk_again(h);
+		assert_unlisted(h, 1, "broken: Permission denied");
+		assert_int_equal(n_told, 1);
+		assert_int_equal(n_again, 0);
+		fixture_stop(h);
+	}
+	fixture_run(h);
+	heal();
+	walk_again(h);
+	assert_settled(h);
+}
+
+/* A mount is a root of its own, as the walk of the root above it does not enter it. */
+static void the_walk_of_a_root_ends_no_place_of_a_root_below_it(void **state)
+{
+	struct unlisted *u = unlisted_new();
+
+	assert_true(unlisted_add(u, "/a/mount/x", "/a/mount", "broken"));
+	assert_true(unlisted_add(u, "/a/y", "/a", "broken"));
+	unlisted_begin(u, "/a");
+	assert_int_equal(unlisted_end(u, "/a"), 1);
+	assert_true(unlisted_covers(u, "/a/mount/x/file"));
+	/* That of all roots, too, in which it is found again. */
+	unlisted_begin(u, UNLISTED_ALL);
+	assert_int_equal(unlisted_end(u, "/a"), 0);
+	assert_false(unlisted_add(u, "/a/mount/x", "/a/mount", "broken"));
+	assert_int_equal(unlisted_end(u, "/a/mount"), 0);
+	assert_int_equal(unlisted_end(u, UNLISTED_ALL), 0);
+	unlisted_begin(u, "/a/mount/x");
+	assert_int_equal(unlisted_end(u, "/a/mount/x"), 1);
+	unlisted_free(u);
+}
+
 static void many_folders_are_one_place(void **state)
 {
 	struct scan_fixture *h = *state;
@@ -734,6 +784,8 @@ int main(void)
 		test_with_faults(a_folder_that_is_closed_on_purpose_does_not_count),
 		test_with_faults(a_closed_folder_with_files_in_the_index_counts),
 		test_with_faults(a_root_always_counts),
+		test_with_faults(a_root_below_another_one_counts_in_any_order),
+		test_with_faults(the_walk_of_a_root_ends_no_place_of_a_root_below_it),
 		test_with_faults(many_folders_are_one_place),
 		test_with_faults(many_new_folders_are_one_place),
 		test_with_faults(tries_that_take_long_do_not_keep_other_work_waiting),
