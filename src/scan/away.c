@@ -215,7 +215,7 @@ void roots_judge(struct scan *s, struct index *ix)
 		scan_listed(s);
 }
 
-bool roots_keep(struct scan *s, struct index *ix, const char *path)
+static bool row_is_kept(struct scan *s, struct index *ix, const char *path)
 {
 	struct root_place place;
 
@@ -228,4 +228,14 @@ bool roots_keep(struct scan *s, struct index *ix, const char *path)
 			return true;
 	}
 	return unlisted_covers(s->unlisted, path);
+}
+
+bool roots_keep(struct scan *s, struct index *ix, const char *path)
+{
+	if (!row_is_kept(s, ix, path))
+		return false;
+	pthread_mutex_lock(&s->lock);
+	s->groom_kept = true;
+	pthread_mutex_unlock(&s->lock);
+	return true;
 }

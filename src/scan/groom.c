@@ -132,14 +132,7 @@ static bool row_is_stale(struct scan *s, struct index *ix, const char *path)
 {
 	if (!walk_admits(s, path, true))
 		return true;
-	if (!file_is_gone(path))
-		return false;
-	if (!roots_keep(s, ix, path))
-		return true;
-	pthread_mutex_lock(&s->lock);
-	s->groom_kept = true;
-	pthread_mutex_unlock(&s->lock);
-	return false;
+	return file_is_gone(path) && !roots_keep(s, ix, path);
 }
 
 static void groom_run(struct scan *s, struct index *ix)

@@ -273,8 +273,10 @@ struct root_witness {
 bool root_place(const char *root, struct root_place *ret);
 /* Find out which roots are not mounted, and which are mounted again. @ix: of the walking thread. */
 void roots_judge(struct scan *s, struct index *ix);
-/* Is the row of this missing file to be kept, since its root is not mounted or its folder could not be listed? @ix: of this
- * thread. */
+/*
+ * Is the row of this missing file to be kept, since its root is not mounted or its folder could not be listed? Then grooming runs
+ * once more when that has ended. @ix: of this thread.
+ */
 bool roots_keep(struct scan *s, struct index *ix, const char *path);
 
 /* ---- walk_s3.c ---- */
@@ -341,7 +343,7 @@ struct scan {
 	/* How often making the index anew has begun, has ended, and was followed by a whole walk. */
 	unsigned n_remakes, n_remade, n_remakes_walked;
 	struct root_witness *witnesses; /* one for each root */
-	bool groom_kept; /* grooming has kept rows of missing files, below places that could not be listed */
+	bool groom_kept; /* rows of missing files were kept, below places that could not be listed */
 	/* failures in the log: since when, how many, and how many are not there */
 	int64_t told_from_ms;
 	uint64_t n_told, n_silent;

@@ -423,6 +423,7 @@ void walk_path(struct scan *s, const char *path)
 
 /* ---- changes ---- */
 
+/* The file is gone, unless its folder cannot be seen now. */
 static void walk_delete(struct scan *s, const char *path)
 {
 	AUTO(arena_done) struct arena a = { 0 };
@@ -431,7 +432,8 @@ static void walk_delete(struct scan *s, const char *path)
 	struct change *c;
 
 	arena_init(&a);
-	if (index_file_by_path(s->walk_index, str_of(path), &a, &f, &err) != 0)
+	if (index_file_by_path(s->walk_index, str_of(path), &a, &f, &err) != 0 ||
+	    roots_keep(s, s->walk_index, path))
 		return;
 	c = change_new(CHANGE_DEL);
 	c->file = f;
@@ -448,7 +450,7 @@ void walk_changed(struct scan *s, const char *path)
 		/* An unreadable folder says nothing about the file. */
 		if (errno != ENOENT && errno != ENOTDIR)
 			walk_path(s, path);
-		else if (!roots_keep(s, s->walk_index, path))
+		else
 			walk_delete(s, path);
 		return;
 	}

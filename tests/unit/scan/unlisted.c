@@ -387,6 +387,26 @@ static void rows_below_it_are_kept_until_it_is_listed(void **state)
 	assert_int_equal(fixture_n_hits_of(h, PROGRAM_A), 0);
 }
 
+/* Reported by inotify, which watches the folder. */
+static void the_row_of_a_removed_file_goes_when_its_folder_is_listed(void **state)
+{
+	struct scan_fixture *h = *state;
+
+	make_folder(h, "broken");
+	fixture_put_program(h, "broken/a", PROGRAM_A);
+	fixture_run(h);
+	atomic_store(&opens_with, EIO);
+	walk_again(h);
+	assert_int_equal(unlink(fixture_path(h, "broken/a")), 0);
+	scan_path_changed(h->scan, fixture_path(h, "broken/a"));
+	fixture_settle(h);
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_A), 1);
+	heal();
+	walk_again(h);
+	assert_settled(h);
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_A), 0);
+}
+
 static void a_folder_that_is_closed_on_purpose_does_not_count(void **state)
 {
 	struct scan_fixture *h = *state;
@@ -781,6 +801,7 @@ int main(void)
 		test_with_faults(a_changed_file_that_cannot_be_inspected_is_not_settled),
 		test_with_faults(it_is_tried_again_at_growing_distances),
 		test_with_faults(rows_below_it_are_kept_until_it_is_listed),
+		test_with_faults(the_row_of_a_removed_file_goes_when_its_folder_is_listed),
 		test_with_faults(a_folder_that_is_closed_on_purpose_does_not_count),
 		test_with_faults(a_closed_folder_with_files_in_the_index_counts),
 		test_with_faults(a_root_always_counts),
