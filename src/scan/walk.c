@@ -442,6 +442,20 @@ static void walk_delete(struct scan *s, const char *path)
 	writer_push(s->writer, c);
 }
 
+/* With -L. */
+static void walk_changed_link(struct scan *s, const char *path)
+{
+	struct stat st;
+
+	/* It may lead to something that cannot be inspected now. */
+	if (stat(path, &st) != 0)
+		walk_path(s, path);
+	else if (S_ISREG(st.st_mode))
+		walk_candidate(s, path, &st);
+	else if (S_ISDIR(st.st_mode))
+		scan_rescan(s); /* the walk finds its files by their paths below the root */
+}
+
 void walk_changed(struct scan *s, const char *path)
 {
 	struct stat st;
@@ -458,8 +472,6 @@ void walk_changed(struct scan *s, const char *path)
 		walk_path(s, path);
 	else if (S_ISREG(st.st_mode))
 		walk_candidate(s, path, &st);
-	else if (S_ISLNK(st.st_mode) && s->opts.follow_links && stat(path, &st) == 0 && S_ISREG(st.st_mode))
-		walk_candidate(s, path, &st);
-	else if (s->opts.follow_links && S_ISDIR(st.st_mode))
-		scan_rescan(s); /* the walk finds its files by their paths below the root */
+	else if (S_ISLNK(st.st_mode) && s->opts.follow_links)
+		walk_changed_link(s, path);
 }

@@ -23,7 +23,7 @@ static atomic_int opens_take_ms; /* of the frozen clock */
 static struct bad_path {
 	char path[PATH_MAX];
 	atomic_int number;
-} bad_paths[2];
+} bad_paths[2], bad_target;          /* the last one: what a link leads to */
 static struct scan *_Atomic is_busy; /* such a path has changed again whenever it is inspected */
 
 static bool path_is_broken(const char *path)
@@ -90,8 +90,18 @@ int lstat(const char *path, struct stat *st)
 	return fstatat(AT_FDCWD, path, st, AT_SYMLINK_NOFOLLOW);
 }
 
+int stat(const char *path, struct stat *st)
+{
+	if (atomic_load(&bad_target.number) && strcmp(path, bad_target.path) == 0) {
+		errno = atomic_load(&bad_target.number);
+		return -1;
+	}
+	return fstatat(AT_FDCWD, path, st, 0);
+}
+
 static void heal(void)
 {
+	atomic_store(&bad_target.number, 0);
 	atomic_store(&opens_with, 0);
 	atomic_store(&opens_take_ms, 0);
 	atomic_store(&is_busy, NULL);
@@ -325,6 +335,32 @@ static void a_changed_file_that_cannot_be_inspected_is_not_settled(void **state)
 	assert_unlisted(h, 1, "root/a: Input/output error");
 	heal();
 	next_try(h);
+	assert_settled(h);
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_A), 1);
+}
+
+static void a_changed_link_to_a_file_that_cannot_be_inspected_is_not_settled(void **state)
+{
+	struct scan_fixture *h = *state;
+	const char *file = arena_printf(&h->a, "%s/file", h->dir);
+
+	h->opts.follow_links = true;
+	fixture_put_program(h, "../file", PROGRAM_A);
+	fixture_run(h);
+	assert_int_equal(symlink(file, fixture_path(h, "link")), 0);
+	snprintf(bad_target.path, sizeof(bad_target.path), "%s", fixture_path(h, "link"));
+	atomic_store(&bad_target.number, EIO);
+	clock_test_freeze(1700000000);
+	scan_path_changed(h->scan, bad_target.path);
+	fixture_settle(h);
+	assert_unlisted(h, 1, "root/link: Input/output error");
+	/* It leads nowhere: nothing is wrong. */
+	atomic_store(&bad_target.number, ENOENT);
+	next_try(h);
+	assert_settled(h);
+	heal();
+	scan_path_changed(h->scan, bad_target.path);
+	fixture_settle(h);
 	assert_settled(h);
 	assert_int_equal(fixture_n_hits_of(h, PROGRAM_A), 1);
 }
@@ -799,6 +835,7 @@ int main(void)
 		test_with_faults(an_entry_that_nobody_may_see_hides_no_other_failure),
 		test_with_faults(a_mount_that_is_dead_does_not_count),
 		test_with_faults(a_changed_file_that_cannot_be_inspected_is_not_settled),
+		test_with_faults(a_changed_link_to_a_file_that_cannot_be_inspected_is_not_settled),
 		test_with_faults(it_is_tried_again_at_growing_distances),
 		test_with_faults(rows_below_it_are_kept_until_it_is_listed),
 		test_with_faults(the_row_of_a_removed_file_goes_when_its_folder_is_listed),
