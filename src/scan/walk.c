@@ -405,9 +405,12 @@ void walk_root(struct scan *s, const char *path)
 	if (realpath(path, real)) {
 		walk_and_note(&w);
 	} else if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP) {
+		int number = errno;
+		struct root_place place;
+
 		/* Of one that is not mounted, roots_judge() says so. */
-		if (!unlisted_covers(s->unlisted, path))
-			log_warn("scan", "%s: %s", path, strerror(errno));
+		if (!root_place(path, &place) || !unlisted_covers(s->unlisted, place.path))
+			log_warn("scan", "%s: %s", path, strerror(number));
 	} else {
 		w.top = path;
 		walk_failed(&w, path, NULL, errno);

@@ -17,20 +17,21 @@ int stat(const char *path, struct stat *st)
 	return fstatat(AT_FDCWD, path, st, 0);
 }
 
-static atomic_uint n_told, n_back, n_forgotten;
+static atomic_uint n_told, n_back, n_forgotten, n_missing;
 
 static void count_line(void *arg, enum log_level level, const char *area, const char *text)
 {
 	n_told += level == LOG_ERROR && strstr(text, "mount it");
 	n_back += strstr(text, "it is there again") != NULL;
 	n_forgotten += strstr(text, "the index forgets") != NULL;
+	n_missing += strstr(text, "No such file or directory") != NULL;
 }
 
 static int set_up(void **state)
 {
 	int r = fixture_set_up(state);
 
-	n_told = n_back = n_forgotten = 0;
+	n_told = n_back = n_forgotten = n_missing = 0;
 	log_set_sink(count_line, NULL);
 	return r;
 }
@@ -135,6 +136,8 @@ static void root_that_is_away(struct scan_fixture *h, bool leave_folder)
 	assert_away(h);
 	walk_and_groom(h);
 	assert_away(h);
+	/* In the first walk, which knows no better. */
+	assert_int_equal(n_missing, !leave_folder);
 	assert_int_equal(fixture_n_hits_of(h, PROGRAM_A), 1);
 	assert_int_equal(fixture_n_hits(h, &id), 2);
 	/* It is back: nothing is scanned again. */
