@@ -142,6 +142,40 @@ static int count_away(struct scan *s, struct index *ix, size_t i, const struct r
 	return 0;
 }
 
+/* ---- its walk ---- */
+
+static struct root_walked root_state(const char *root)
+{
+	struct stat st;
+
+	return stat(root, &st) == 0 ? (struct root_walked){ st.st_dev, st.st_ino }
+				    : (struct root_walked){ 0 };
+}
+
+void root_note_walk(struct scan *s, const char *root)
+{
+	struct root_walked now = root_state(root);
+
+	pthread_mutex_lock(&s->lock);
+	for (size_t i = 0; i < s->opts.n_roots; i++)
+		if (strcmp(s->opts.roots[i].p, root) == 0)
+			s->walked[i] = now;
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* Was root @i walked as it is now? Else it was mounted since. */
+static bool root_was_walked(struct scan *s, size_t i)
+{
+	struct root_walked now = root_state(s->opts.roots[i].p), then;
+
+	pthread_mutex_lock(&s->lock);
+	then = s->walked[i];
+	pthread_mutex_unlock(&s->lock);
+	return now.dev == then.dev && now.inode == then.inode;
+}
+
+/* ---- judging ---- */
+
 /* Packages whose deep pass found no file meanwhile: their next try may be a day away. */
 static int read_again(void *arg, const struct index_file *f, struct err *err)
 {
@@ -175,6 +209,11 @@ static int judge_root(struct scan *s, struct index *ix, size_t i, const struct r
 
 	if (count_away(s, ix, i, place, &n) < 0)
 		return -1;
+	/* Its new files are not known: its next walk, which comes by itself, ends it. */
+	if (!n && unlisted_is_away(s->unlisted, place->path) && !root_was_walked(s, i)) {
+		unlisted_keep_away(s->unlisted, place->path);
+		return 0;
+	}
 	switch (unlisted_set_away(s->unlisted, place->path, n)) {
 	case AWAY_NEW:
 		log_error("scan",

@@ -240,6 +240,8 @@ enum away_change {
 	AWAY_OVER,     /* it is there again */
 };
 enum away_change unlisted_set_away(struct unlisted *u, const char *path, size_t n_files);
+/* Nothing is known of the root @path now: if it was not mounted, that stays so. */
+void unlisted_keep_away(struct unlisted *u, const char *path);
 unsigned unlisted_count(const struct unlisted *u);
 /* One of them, and why. */
 void unlisted_why(struct unlisted *u, char *ret, size_t size);
@@ -269,6 +271,12 @@ struct root_witness {
 	char *path; /* heap; NULL: none */
 	uint64_t dev;
 };
+/* The folder, or the file, that a root was when its last walk began. 0: it was missing. */
+struct root_walked {
+	uint64_t dev, inode;
+};
+/* A walk of this root begins. */
+void root_note_walk(struct scan *s, const char *root);
 /* realpath(3) of a root, also of one that is missing. false: it cannot be found out. */
 bool root_place(const char *root, struct root_place *ret);
 /* Find out which roots are not mounted, and which are mounted again. @ix: of the walking thread. */
@@ -343,6 +351,7 @@ struct scan {
 	/* How often making the index anew has begun, has ended, and was followed by a whole walk. */
 	unsigned n_remakes, n_remade, n_remakes_walked;
 	struct root_witness *witnesses; /* one for each root */
+	struct root_walked *walked;     /* likewise */
 	bool groom_kept; /* rows of missing files were kept, below places that could not be listed */
 	/* failures in the log: since when, how many, and how many are not there */
 	int64_t told_from_ms;

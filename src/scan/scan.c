@@ -322,6 +322,7 @@ int scan_new(const struct scan_options *opts, struct scan **ret, struct err *err
 	s->ignored = ignored_new();
 	s->unlisted = unlisted_new();
 	s->witnesses = ARENA_NEW_N(&s->arena, struct root_witness, opts->n_roots + 1);
+	s->walked = ARENA_NEW_N(&s->arena, struct root_walked, opts->n_roots + 1);
 	s->candidates = queue_new(CANDIDATES_QUEUED);
 	s->jobs = jobs_new(s);
 	s->progress.started_mono_ms = clock_mono_ms();

@@ -286,6 +286,17 @@ enum away_change unlisted_set_away(struct unlisted *u, const char *path, size_t 
 	return r;
 }
 
+void unlisted_keep_away(struct unlisted *u, const char *path)
+{
+	struct unlisted_place *p;
+
+	pthread_mutex_lock(&u->lock);
+	p = place_of(u, path, PLACE_AWAY);
+	if (p)
+		p->stale = false;
+	pthread_mutex_unlock(&u->lock);
+}
+
 unsigned unlisted_count(const struct unlisted *u)
 {
 	return atomic_load(&u->n_now);

@@ -401,6 +401,7 @@ void walk_root(struct scan *s, const char *path)
 	struct walk w = { .s = s, .top = real, .is_root = true };
 
 	unlisted_begin(s->unlisted, path);
+	root_note_walk(s, path);
 	/* It may be a link. Files below it have the real path, as the regexes expect. */
 	if (realpath(path, real)) {
 		walk_and_note(&w);

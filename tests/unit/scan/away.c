@@ -373,6 +373,26 @@ static void a_reported_change_notices_it(void **state)
 	assert_away(h);
 }
 
+/* As when another place was tried again just now. */
+static void a_root_is_there_again_when_it_was_walked(void **state)
+{
+	struct scan_fixture *h = *state;
+
+	be_unmounted(h);
+	fixture_run(h);
+	assert_away(h);
+	mount_root(h);
+	fixture_put_program(h, "b", PROGRAM_B);
+	roots_judge(h->scan, h->ix);
+	assert_away(h);
+	scan_rescan(h->scan);
+	fixture_settle(h);
+	assert_settled(h);
+	assert_int_equal(n_back, 1);
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_A), 1);
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_B), 1);
+}
+
 /* Their next try after "the file has vanished" would be up to a day later. */
 static void packages_that_were_unread_are_read_when_it_is_back(void **state)
 {
@@ -452,6 +472,7 @@ int main(void)
 		test_of_roots(a_root_that_is_away_for_too_long_counts_no_more),
 		test_of_roots(grooming_notices_that_a_root_is_away),
 		test_of_roots(a_reported_change_notices_it),
+		test_of_roots(a_root_is_there_again_when_it_was_walked),
 		test_of_roots(packages_that_were_unread_are_read_when_it_is_back),
 		test_of_roots(the_place_of_a_root_that_is_missing),
 	};
