@@ -190,7 +190,7 @@ static int read_again(void *arg, const struct index_file *f, struct err *err)
 	return 0;
 }
 
-static void root_is_back(struct scan *s, struct index *ix, const char *path)
+static void root_read_again(struct scan *s, struct index *ix, const char *path)
 {
 	struct err err = { 0 };
 
@@ -198,7 +198,19 @@ static void root_is_back(struct scan *s, struct index *ix, const char *path)
 		log_error("scan", "%s: %s", path, err.text);
 	writer_fence(s->writer);
 	jobs_kick(s->jobs);
-	scan_listed(s);
+}
+
+/* Root @i is there, and was not mounted before. false: it stays away. */
+static bool root_may_be_back(struct scan *s, struct index *ix, size_t i, const struct root_place *place)
+{
+	/* Its new files are not known: its next walk, which comes by itself, ends it. */
+	if (!root_was_walked(s, i)) {
+		unlisted_keep_away(s->unlisted, place->path);
+		return false;
+	}
+	/* First: while it is away, no miss is final. */
+	root_read_again(s, ix, place->path);
+	return true;
 }
 
 /* Negative: the index cannot be read, so nothing is known of the root. */
@@ -209,11 +221,8 @@ static int judge_root(struct scan *s, struct index *ix, size_t i, const struct r
 
 	if (count_away(s, ix, i, place, &n) < 0)
 		return -1;
-	/* Its new files are not known: its next walk, which comes by itself, ends it. */
-	if (!n && unlisted_is_away(s->unlisted, place->path) && !root_was_walked(s, i)) {
-		unlisted_keep_away(s->unlisted, place->path);
+	if (!n && unlisted_is_away(s->unlisted, place->path) && !root_may_be_back(s, ix, i, place))
 		return 0;
-	}
 	switch (unlisted_set_away(s->unlisted, place->path, n)) {
 	case AWAY_NEW:
 		log_error("scan",
@@ -229,7 +238,7 @@ static int judge_root(struct scan *s, struct index *ix, size_t i, const struct r
 		break;
 	case AWAY_OVER:
 		log_info("scan", "%s: it is there again", root);
-		root_is_back(s, ix, place->path);
+		scan_listed(s);
 		break;
 	case AWAY_SAME:
 		break;
