@@ -278,6 +278,25 @@ static bool row_is_kept(struct scan *s, struct index *ix, const char *path)
 	return unlisted_covers(s->unlisted, path);
 }
 
+static int read_again_if_there(void *arg, const struct index_file *f, struct err *err)
+{
+	struct stat st;
+
+	if (atomic_load(&((struct scan *)arg)->stopping))
+		return 1;
+	return s3_is_url(f->path) || stat(f->path.p, &st) != 0 ? 0 : read_again(arg, f, err);
+}
+
+void roots_read_again(struct scan *s, struct index *ix)
+{
+	struct err err = { 0 };
+
+	if (index_each(ix, INDEX_PACKAGE, INDEX_FAILED, read_again_if_there, s, &err) < 0)
+		log_error("scan", "%s", err.text);
+	writer_fence(s->writer);
+	jobs_kick(s->jobs);
+}
+
 bool roots_keep(struct scan *s, struct index *ix, const char *path)
 {
 	if (!row_is_kept(s, ix, path))

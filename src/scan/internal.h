@@ -282,6 +282,11 @@ bool root_place(const char *root, struct root_place *ret);
 /* Find out which roots are not mounted, and which are mounted again. @ix: of the walking thread. */
 void roots_judge(struct scan *s, struct index *ix);
 /*
+ * In the first walk: packages that had vanished when they were to be read, and are there now, as a root was mounted and the service
+ * started again, are due at once.
+ */
+void roots_read_again(struct scan *s, struct index *ix);
+/*
  * Is the row of this missing file to be kept, since its root is not mounted or its folder could not be listed? Then grooming runs
  * once more when that has ended. @ix: of this thread.
  */

@@ -105,6 +105,8 @@ static void walk_roots(struct scan *s, bool first, unsigned n_remade)
 		if (unlisted_end(s->unlisted, UNLISTED_ALL))
 			scan_listed(s);
 	}
+	if (first)
+		roots_read_again(s, s->walk_index);
 	/* Now that the rows of new files are there. */
 	roots_judge(s, s->walk_index);
 	pthread_mutex_lock(&s->lock);

@@ -412,11 +412,9 @@ static void a_root_is_there_again_when_it_was_walked(void **state)
 	assert_int_equal(fixture_n_hits_of(h, PROGRAM_B), 1);
 }
 
-/* Their next try after "the file has vanished" would be up to a day later. */
-static void packages_that_were_unread_are_read_when_it_is_back(void **state)
+/* Of a package whose deep pass has failed meanwhile. */
+static void begin_away_with_unread_package(struct scan_fixture *h)
 {
-	struct scan_fixture *h = *state;
-
 	h->opts.header_only = true;
 	fixture_put_package(h, "p.deb", SAMPLE_DEB, CODEC_XZ);
 	fixture_run(h);
@@ -428,6 +426,14 @@ static void packages_that_were_unread_are_read_when_it_is_back(void **state)
 	clock_test_freeze(clock_wall_s());
 	fixture_run(h);
 	assert_int_equal(fixture_row_of(h, "p.deb").state, INDEX_FAILED);
+}
+
+/* Their next try after "the file has vanished" would be up to a day later. */
+static void packages_that_were_unread_are_read_when_it_is_back(void **state)
+{
+	struct scan_fixture *h = *state;
+
+	begin_away_with_unread_package(h);
 	mount_root(h);
 	atomic_store(&reads_again, h);
 	scan_rescan(h->scan);
@@ -435,6 +441,18 @@ static void packages_that_were_unread_are_read_when_it_is_back(void **state)
 	assert_settled(h);
 	assert_int_equal(n_back, 1);
 	assert_false(was_final);
+	assert_int_equal(fixture_row_of(h, "p.deb").state, INDEX_SCANNED);
+}
+
+static void packages_that_were_unread_are_read_after_a_restart(void **state)
+{
+	struct scan_fixture *h = *state;
+
+	begin_away_with_unread_package(h);
+	fixture_stop(h);
+	mount_root(h);
+	fixture_run(h);
+	assert_settled(h);
 	assert_int_equal(fixture_row_of(h, "p.deb").state, INDEX_SCANNED);
 }
 
@@ -496,6 +514,7 @@ int main(void)
 		test_of_roots(a_reported_change_notices_it),
 		test_of_roots(a_root_is_there_again_when_it_was_walked),
 		test_of_roots(packages_that_were_unread_are_read_when_it_is_back),
+		test_of_roots(packages_that_were_unread_are_read_after_a_restart),
 		test_of_roots(the_place_of_a_root_that_is_missing),
 	};
 
