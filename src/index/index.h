@@ -161,6 +161,7 @@ int index_reset(struct index *ix, int64_t file, struct err *err);
 int index_touch(struct index *ix, int64_t file, int64_t mtime_ns, uint64_t inode, uint64_t dev,
 		struct err *err); /* same content, moved or copied */
 int index_del(struct index *ix, int64_t file, struct err *err);
+int index_del_damaged(struct index *ix, int64_t file, struct err *err); /* only if its row cannot be read */
 /* Vacuum incrementally, checkpoint the WAL; @all: VACUUM. Not within a transaction. */
 int index_tidy(struct index *ix, bool all, struct err *err);
 
@@ -202,6 +203,8 @@ struct index_range {
 };
 int index_list(struct index *ix, const struct index_range *range, struct arena *a, struct index_file **ret,
 	       size_t *ret_n, struct err *err);
+/* The first file after @after whose row has a value that lode does not write, so that no list goes past it. INDEX_MISSING. */
+int index_first_damaged(struct index *ix, int64_t after, int64_t *ret, struct err *err);
 /*
  * Call @fn for each file of this kind and state (0: of any), in rising order of ids. @fn may delete the file. A return of
  * @fn other than 0 ends it and is returned. What @f points to is valid during the call.

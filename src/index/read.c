@@ -286,6 +286,31 @@ int index_list(struct index *ix, const struct index_range *range, struct arena *
 	return index_row_files(s, range->max, a, ret, ret_n, err);
 }
 
+int index_first_damaged(struct index *ix, int64_t after, int64_t *ret, struct err *err)
+{
+	AUTO(arena_done) struct arena a = { 0 };
+	struct index_file f;
+	struct db_stmt *s;
+	int r;
+
+	arena_init(&a);
+	if (index_prepare(ix,
+			  "SELECT " INDEX_FILE_COLUMNS " FROM " INDEX_FILE_TABLES
+			  " WHERE f.id > ?1 ORDER BY f.id",
+			  &s, err) < 0)
+		return -1;
+	db_bind_i64(s, 1, after);
+	while ((r = db_step(s, err)) == DB_ROW) {
+		arena_reset(&a);
+		if (index_row_file(s, &a, &f, NULL) < 0)
+			break;
+	}
+	if (r == DB_ROW)
+		*ret = db_i64(s, 0);
+	db_reset(s);
+	return r < 0 ? -1 : r == DB_ROW ? 0 : INDEX_MISSING;
+}
+
 int index_each(struct index *ix, enum index_kind kind, enum index_state state, index_each_fn *fn, void *arg,
 	       struct err *err)
 {

@@ -447,3 +447,18 @@ int index_del(struct index *ix, int64_t file, struct err *err)
 		return -1;
 	return change_end(ix, own, file_delete(ix, file, err), err);
 }
+
+int index_del_damaged(struct index *ix, int64_t file, struct err *err)
+{
+	AUTO(arena_done) struct arena a = { 0 };
+	struct index_file f;
+	struct err why = { 0 };
+
+	arena_init(&a);
+	if (index_file_by_id(ix, file, &a, &f, &why) >= 0)
+		return 0;
+	if (why.kind == ERR_DAMAGED)
+		return index_del(ix, file, err);
+	*err = why;
+	return -1;
+}

@@ -135,9 +135,30 @@ static bool row_is_stale(struct scan *s, struct index *ix, const char *path)
 	return file_is_gone(path) && !roots_keep(s, ix, path);
 }
 
+/*
+ * A row after @after cannot be read, such as one of a later version of lode. A walk replaces it if its file is there; else each list
+ * ends at it, this one and that of packages that are due. true: it is deleted. *last is the row that was deleted before.
+ */
+static bool groom_damaged(struct scan *s, struct index *ix, int64_t after, int64_t *last)
+{
+	struct err err = { 0 };
+	struct change *c;
+	int64_t id;
+
+	if (index_first_damaged(ix, after, &id, &err) != 0 || id == *last)
+		return false;
+	log_warn("groom", "the row of file %lld cannot be read: it is deleted", (long long)id);
+	*last = id;
+	c = change_new(CHANGE_DEL_DAMAGED);
+	c->file.id = id;
+	writer_push(s->writer, c);
+	writer_fence(s->writer);
+	return true;
+}
+
 static void groom_run(struct scan *s, struct index *ix)
 {
-	int64_t after = 0;
+	int64_t after = 0, damaged = 0;
 	struct change *tidy;
 	size_t n_gone = 0;
 
@@ -149,6 +170,8 @@ static void groom_run(struct scan *s, struct index *ix)
 
 		arena_init(&a);
 		if (index_list(ix, &(struct index_range){ 0, 0, after, PAGE }, &a, &files, &n, &err) < 0) {
+			if (err.kind == ERR_DAMAGED && groom_damaged(s, ix, after, &damaged))
+				continue;
 			log_error("groom", "%s", err.text);
 			break;
 		}

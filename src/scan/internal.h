@@ -102,6 +102,7 @@ enum change_kind {
 	CHANGE_TOUCH,
 	CHANGE_AGAIN,
 	CHANGE_DEL,
+	CHANGE_DEL_DAMAGED, /* by its id */
 	CHANGE_TIDY,
 	CHANGE_FENCE
 };

@@ -139,6 +139,8 @@ static int change_apply(struct scan_writer *w, struct change *c, struct err *err
 			return 0;
 		points_forget(w, &c->file);
 		return index_del(w->index, c->file.id, err);
+	case CHANGE_DEL_DAMAGED:
+		return index_del_damaged(w->index, c->file.id, err);
 	case CHANGE_TIDY:
 	case CHANGE_FENCE:
 		return 0;

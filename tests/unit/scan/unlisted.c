@@ -804,6 +804,40 @@ static void a_row_that_cannot_be_read_is_replaced(void **state)
 	assert_int_equal(fixture_n_hits_of(h, PROGRAM_A), 1);
 }
 
+/* Grooming ended at such a row, and no package was read while it was in the list of those that are due. */
+static void a_row_that_cannot_be_read_and_has_no_file_is_removed(void **state)
+{
+	struct scan_fixture *h = *state;
+	struct build_id id = sample_id(&h->s, 0);
+	struct err err = { 0 };
+	struct db *db;
+
+	fixture_put_package(h, "p.deb", SAMPLE_DEB, CODEC_XZ);
+	fixture_put_package(h, "q.deb", SAMPLE_DEB, CODEC_XZ);
+	fixture_run(h);
+	fixture_put_program(h, "a", PROGRAM_A);
+	walk_again(h);
+	fixture_stop(h);
+	assert_done(db_open(h->index, &(struct db_options){ 0 }, &db, &err));
+	assert_done(db_exec(db, "UPDATE file SET state = 99 WHERE kind = 2", &err));
+	db_close(db);
+	assert_int_equal(unlink(fixture_path(h, "p.deb")), 0);
+	assert_int_equal(unlink(fixture_path(h, "q.deb")), 0);
+	assert_int_equal(unlink(fixture_path(h, "a")), 0);
+	fixture_put_package(h, "new.deb", SAMPLE_DEB, CODEC_XZ);
+	clock_test_freeze(1700000000);
+	fixture_run(h);
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_A), 0);
+	for (int i = 0; i < 100 && fixture_row_of(h, "new.deb").state != INDEX_SCANNED; i++) {
+		clock_test_advance(1000);
+		scan_groom(h->scan);
+		usleep(20000);
+	}
+	fixture_settle(h);
+	assert_settled(h);
+	assert_int_equal(fixture_n_hits(h, &id), 2);
+}
+
 /* No row is lost by that. */
 static void a_deletion_that_could_not_be_stored_does_not_count(void **state)
 {
@@ -856,6 +890,7 @@ int main(void)
 		test_with_faults(it_is_stored_by_a_walk_before_its_time),
 		test_with_faults(a_file_that_could_not_be_looked_up_is_not_settled),
 		test_with_faults(a_row_that_cannot_be_read_is_replaced),
+		test_with_faults(a_row_that_cannot_be_read_and_has_no_file_is_removed),
 		test_with_faults(a_deletion_that_could_not_be_stored_does_not_count),
 	};
 
