@@ -60,6 +60,22 @@ static int64_t stat_mtime_ns(const struct stat *st)
 	return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
 }
 
+/*
+ * An unchanged file whose file system has another number, as after a restart. Its row has the new one: that shows whether its root
+ * is mounted, and the old number may be that of the file system below the mount now.
+ */
+static void walk_note_device(struct scan *s, const struct index_file *f, const struct stat *st)
+{
+	struct change *c;
+
+	if (f->dev == (uint64_t)st->st_dev)
+		return;
+	c = change_new(CHANGE_TOUCH);
+	change_set_file(c, f);
+	c->file.dev = st->st_dev;
+	writer_push(s->writer, c);
+}
+
 /* Does the index say all about this file, so that it need not be probed? */
 static bool walk_is_known(struct scan *s, struct candidate *l)
 {
@@ -88,6 +104,7 @@ static bool walk_is_known(struct scan *s, struct candidate *l)
 	l->old_points_size = f.points_size;
 	if (f.size != (uint64_t)st->st_size || f.mtime_ns != stat_mtime_ns(st) || f.inode != st->st_ino)
 		return false;
+	walk_note_device(s, &f, st);
 	if (f.state != INDEX_FAILED)
 		return true;
 	l->tries = f.tries;

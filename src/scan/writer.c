@@ -127,6 +127,8 @@ static int change_apply(struct scan_writer *w, struct change *c, struct err *err
 	case CHANGE_MAP:
 		return change_apply_map(w, c, err);
 	case CHANGE_TOUCH:
+		if (!row_is_current(w, &c->file))
+			return 0;
 		return index_touch(w->index, c->file.id, c->file.mtime_ns, c->file.inode, c->file.dev, err);
 	case CHANGE_AGAIN:
 		if (!row_is_current(w, &c->file))
