@@ -4,9 +4,11 @@
  */
 #include "test.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -15,6 +17,28 @@
 
 #include "base/base.h"
 #include "base/root.h"
+
+static int openat2_fails_with; /* 0: it is that of the kernel */
+
+/* The test's own function is that of root.c, too. */
+long syscall(long number, ...)
+{
+	static long (*real)(long number, ...);
+	long a[6]; /* the most that a system call has */
+	va_list ap;
+
+	va_start(ap, number);
+	for (size_t i = 0; i < ARRAY_SIZE(a); i++)
+		a[i] = va_arg(ap, long);
+	va_end(ap);
+	if (number == SYS_openat2 && openat2_fails_with) {
+		errno = openat2_fails_with;
+		return -1;
+	}
+	if (!real)
+		real = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
+	return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
 
 struct tree {
 	char folder[64];
@@ -67,6 +91,7 @@ static int tree_teardown(void **state)
 	struct tree *t = *state;
 	char command[120];
 
+	openat2_fails_with = 0;
 	close(t->root);
 	snprintf(command, sizeof(command), "rm -rf %s", t->folder);
 	assert_int_equal(system(command), 0);
@@ -146,6 +171,24 @@ static void the_walk_has_the_results_of_openat2(void **state)
 		}
 }
 
+/* It is missing, or refused, or other processes rename files. */
+static void a_file_opens_without_openat2(void **state)
+{
+	static const int numbers[] = { ENOSYS, EPERM, EAGAIN };
+	const struct tree *t = *state;
+	struct stat st;
+
+	assert_int_equal(fstatat(t->root, "secret", &st, 0), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+		openat2_fails_with = numbers[i];
+		assert_int_equal(result_of(root_open(t->root, "usr/../secret", O_RDONLY)), st.st_ino);
+		assert_int_equal(result_of(root_open(t->root, "usr/lib/up", O_PATH)), st.st_ino);
+	}
+	/* Another failure is one. */
+	openat2_fails_with = EACCES;
+	assert_int_equal(result_of(root_open(t->root, "secret", O_RDONLY)), -EACCES);
+}
+
 static void no_path_leads_out_of_the_root(void **state)
 {
 	static const char *const ways[] = { "../secret", "usr/lib/up", "above", "lib/../../../secret" };
@@ -205,6 +248,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(the_walk_has_the_results_of_openat2, tree_setup,
 						tree_teardown),
+		cmocka_unit_test_setup_teardown(a_file_opens_without_openat2, tree_setup, tree_teardown),
 		cmocka_unit_test_setup_teardown(no_path_leads_out_of_the_root, tree_setup, tree_teardown),
 		cmocka_unit_test_setup_teardown(rights_are_those_of_the_user, tree_setup, tree_teardown),
 		cmocka_unit_test_setup_teardown(a_file_that_is_not_regular_is_not_opened, tree_setup,
