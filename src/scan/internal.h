@@ -225,9 +225,9 @@ void unlisted_begin(struct unlisted *u, const char *path);
 bool unlisted_add(struct unlisted *u, const char *path, const char *root, const char *why);
 /*
  * Files are not in the index @path, though they were found. Only a walk of all roots ends that, between unlisted_begin() and
- * unlisted_end() with this path.
+ * unlisted_end() with this path. true: it is new, and to be logged.
  */
-void unlisted_add_index(struct unlisted *u, const char *path, const char *why);
+bool unlisted_add_index(struct unlisted *u, const char *path, const char *why);
 bool unlisted_has_index(struct unlisted *u, const char *path);
 /* The walk of @path has ended: what was not added since its beginning is listed again. Returns the number of these places. */
 size_t unlisted_end(struct unlisted *u, const char *path);

@@ -59,7 +59,7 @@ static void scan_settle(struct scan *s)
 	pthread_mutex_unlock(&s->lock);
 	writer_fence(s->writer);
 	if (writer_lost_files(s->writer))
-		unlisted_add_index(s->unlisted, s->opts.index_path, "files could not be stored in it");
+		(void)unlisted_add_index(s->unlisted, s->opts.index_path, "files could not be stored in it");
 	jobs_kick(s->jobs);
 	pthread_mutex_lock(&s->lock);
 	s->unsettled = false;

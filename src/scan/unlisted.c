@@ -170,13 +170,15 @@ bool unlisted_add(struct unlisted *u, const char *path, const char *root, const 
 	return is_new;
 }
 
-void unlisted_add_index(struct unlisted *u, const char *path, const char *why)
+bool unlisted_add_index(struct unlisted *u, const char *path, const char *why)
 {
 	struct unlisted_place *p;
+	bool is_new;
 
 	pthread_mutex_lock(&u->lock);
 	p = place_of(u, path, PLACE_INDEX);
-	if (!p) {
+	is_new = !p;
+	if (is_new) {
 		p = place_add(u, path, PLACE_INDEX);
 		p->next_ms = INT64_MAX;
 		places_count(u);
@@ -185,6 +187,7 @@ void unlisted_add_index(struct unlisted *u, const char *path, const char *why)
 	free(p->why);
 	p->why = mem_strdup(why);
 	pthread_mutex_unlock(&u->lock);
+	return is_new;
 }
 
 bool unlisted_has_index(struct unlisted *u, const char *path)

@@ -89,13 +89,15 @@ static bool walk_is_known(struct scan *s, struct candidate *l)
 	arena_init(&a);
 	r = index_file_by_path(s->walk_index, str_of(path), &a, &f, &err);
 	if (r < 0) {
-		log_error("scan", "%s: %s", path, err.text);
+		/* Unknown: the next walk, which comes soon, will try again. Any number of files may fail like this. */
+		if (err.kind != ERR_DAMAGED) {
+			if (unlisted_add_index(s->unlisted, s->opts.index_path, err.text))
+				log_error("scan", "%s: %s", path, err.text);
+			return true;
+		}
 		/* A row that no version of lode writes is replaced. */
-		if (err.kind == ERR_DAMAGED)
-			return false;
-		/* Unknown: the next walk, which comes soon, will try again. */
-		unlisted_add_index(s->unlisted, s->opts.index_path, err.text);
-		return true;
+		log_error("scan", "%s: %s", path, err.text);
+		return false;
 	}
 	if (r == INDEX_MISSING)
 		return ignored_has(s->ignored, path, st);
