@@ -68,7 +68,7 @@ int store_list(struct store *st, const struct store_range *range, store_object_f
 #define REMOVE_TRIES 64
 
 /*
- * Keep the object as an earlier version, if it is worth it, and remove what was kept: reading a content takes seconds, in which
+ * Keep the object as an earlier version, if it is worth it, and remove that version: reading a content takes seconds, in which
  * a push of other bytes may be acknowledged. BLOB_MISSING; BLOB_CHANGED: it is replaced again and again.
  */
 static int remove_keep(struct store *st, const char *name, struct str by, struct err *err)

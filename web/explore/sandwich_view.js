@@ -51,7 +51,7 @@ export class SandwichView {
 		this.node = el("div", { class: "sandwich" }, el("div", { class: "tools" }, this.input, this.list, this.said), this.both, this.strip.node);
 	}
 
-	// @place: the request. If this view shows the same function of an answer to the same one, what is selected stays.
+	// @place: the request. If this view shows the same function of an answer to the same one, the selected row stays.
 	show(model, place) {
 		const name = param("fn"), got = name ? model.sandwich(name) : null, again = got && this.shown === name && this.place === place;
 		this.shown = got ? name : null;

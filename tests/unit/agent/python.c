@@ -205,7 +205,7 @@ static void reading_stops_when_its_share_is_used_up(void **state)
 
 	assert_int_equal(python_function_of(f->p, &f->frame, &got), 0);
 	f->reader.reading.credit_ns = -INT64_C(100000000000);
-	/* What is known stays; another process may use the share up all the time. */
+	/* Known names stay; another process may use the share up all the time. */
 	assert_int_equal(python_function_of(f->p, &f->frame, &got), 0);
 	assert_str(got.name, "C.f");
 	assert_int_equal(got.line, 40);
