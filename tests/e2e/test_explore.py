@@ -359,6 +359,24 @@ def test_names_are_polled_for_after_other_tabs_other_pages_and_failures(service,
     assert page.text("#view-explore > [role=alert]") == ""
 
 
+def test_a_poll_asks_for_rows_that_are_under_way(service, page):
+    """It aborts the request for the same rows, and its own answer is shown."""
+    visit(page, service, "?view=server")
+    page.run(PENDING)
+    page.run("""const real = window.fetch;
+        let held = false;
+        window.fetch = (url, how) => {
+            if (held || !String(url).includes('api/top'))
+                return real(url, how);
+            held = true;
+            return new Promise((_, fail) => how.signal.addEventListener('abort', () => fail(how.signal.reason)));
+        };""")
+    page.run("document.querySelector('[data-view=explore]').click()")
+    page.wait_text(".pending", "5 addresses are being named")
+    page.click("#tab-table")
+    page.wait_text(".top-table", "parse")
+
+
 def test_polling_in_one_tab_keeps_no_frame_of_another_selection_in_the_other(service, page):
     visit(page, service, "?view=server")
     page.run(PENDING)

@@ -85,10 +85,12 @@ async function askNew(what, path, asked) {
 	if (known[what] === key)
 		return undefined;
 	known[what] = key;
+	const signal = latest[what].next();
 	try {
-		return await ask(path, asked, latest[what].next());
+		return await ask(path, asked, signal);
 	} catch (error) {
-		if (known[what] === key)
+		// If it was aborted, another request is under way, perhaps for the same.
+		if (known[what] === key && !signal.aborted)
 			delete known[what];
 		throw error;
 	}
@@ -103,8 +105,9 @@ function loadTypes(from, to) {
 	const key = JSON.stringify([from, to, again]);
 	if (known.types !== key) {
 		known.types = key;
-		known.typesCome = ask("api/types", { from, to }, latest.types.next()).then((answer) => { types = answer.types; }, (error) => {
-			if (known.types === key)
+		const signal = latest.types.next();
+		known.typesCome = ask("api/types", { from, to }, signal).then((answer) => { types = answer.types; }, (error) => {
+			if (known.types === key && !signal.aborted)
 				delete known.types;
 			throw error;
 		});
@@ -262,11 +265,12 @@ async function showRows(tab) {
 		return;
 	}
 	known.result = key;
+	const signal = latest.result.next();
 	let answer;
 	try {
-		answer = await view.load(asked, latest.result.next());
+		answer = await view.load(asked, signal);
 	} catch (error) {
-		if (known.result === key)
+		if (known.result === key && !signal.aborted)
 			delete known.result;
 		throw error;
 	}
