@@ -82,7 +82,7 @@ struct str processes_made_name(struct processes *p, struct process *of, uint64_t
 int processes_open_file(struct processes *p, const struct mapped_file *f, uint32_t *ret_pid);
 /*
  * Open a file of a process as it was mapped: by its mapping, or by its path below the root of the process; if that root cannot
- * be opened, below that of the first process, or here. Negative: errno is EMFILE, ENFILE or ENOMEM for want of these.
+ * be opened, below that of the first process, or here. Negative: err_is_scarce(errno) for want of descriptors or memory.
  */
 int process_open_mapped(const char *proc, uint32_t pid, const struct maps_line *line);
 /* The same by the path alone, of a process that has ended: @pid is one that most likely has the same root. */

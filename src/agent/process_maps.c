@@ -49,12 +49,6 @@ static bool known_line_is(const struct known_line *k, const struct maps_line *li
 	       k->minor == line->minor;
 }
 
-/* That says nothing of the file, and may be over in a moment. */
-static bool is_scarce(int os_errno)
-{
-	return os_errno == EMFILE || os_errno == ENFILE || os_errno == ENOMEM;
-}
-
 static struct mapped_file *file_of_line(struct maps_of_process *m, const struct maps_line *line)
 {
 	AUTO(buf_done) struct buf path = { 0 };
@@ -82,7 +76,7 @@ static struct mapped_file *file_of_line(struct maps_of_process *m, const struct 
 	errno = 0;
 	fd = m->of->has_ended ? process_open_path(m->p->o.proc, m->of->parent, line)
 			      : process_open_mapped(m->p->o.proc, m->of->pid, line);
-	if (fd < 0 && is_scarce(errno)) {
+	if (fd < 0 && err_is_scarce(errno)) {
 		m->busy = true;
 		return NULL;
 	}

@@ -198,7 +198,7 @@ static int read_newest(struct spool *s, struct buf *ret, char **ret_name, bool *
 			return 0;
 		}
 		/* Without a descriptor or memory the older ones cannot be read either. */
-		if (r < 0 && (err->os == EMFILE || err->os == ENFILE || err->os == ENOMEM))
+		if (r < 0 && err_is_scarce(err->os))
 			return -1;
 		/* A file of another user, or on a damaged block, must not keep the older ones from being sent. */
 		if (r < 0 && err->os && err->os != EIO) {

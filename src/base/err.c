@@ -53,9 +53,13 @@ int err_set(struct err *err, enum err_kind kind, const char *fmt, ...)
 	return -1;
 }
 
+bool err_is_scarce(int os_errno)
+{
+	return os_errno == ENOMEM || os_errno == EMFILE || os_errno == ENFILE;
+}
+
 int err_os(struct err *err, int os_errno, const char *fmt, ...)
 {
-	bool scarce = os_errno == ENOMEM || os_errno == EMFILE || os_errno == ENFILE;
 	char text[ERR_TEXT_SIZE], why_buf[128];
 	const char *why;
 	size_t size, why_size;
@@ -74,7 +78,7 @@ int err_os(struct err *err, int os_errno, const char *fmt, ...)
 		size = ERR_TEXT_SIZE - 1 - 2 - why_size;
 	memcpy(text + size, ": ", 2);
 	memcpy(text + size + 2, why, why_size);
-	err_store(err, scarce ? ERR_LIMIT : ERR_IO, os_errno, text, size + 2 + why_size);
+	err_store(err, err_is_scarce(os_errno) ? ERR_LIMIT : ERR_IO, os_errno, text, size + 2 + why_size);
 	return -1;
 }
 

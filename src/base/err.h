@@ -43,7 +43,9 @@ struct err {
 /* Set kind and text. Returns -1. @err may be NULL. */
 int err_set(struct err *err, enum err_kind kind, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* As err_set() with kind ERR_IO (ERR_LIMIT for ENOMEM, EMFILE, ENFILE), and ": <strerror>" after the text.
+/* ENOMEM, EMFILE, ENFILE: it says nothing of the file or connection that was asked for, and may be over in a moment. */
+bool err_is_scarce(int os_errno);
+/* As err_set() with kind ERR_IO (ERR_LIMIT if err_is_scarce()), and ": <strerror>" after the text.
  * Returns -1. */
 int err_os(struct err *err, int os_errno, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 

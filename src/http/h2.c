@@ -203,7 +203,7 @@ static void accept_all(struct h2_thread *t, int socket)
 
 		if (fd < 0) {
 			/* The socket stays readable; without descriptors, trying again at once would be a busy loop. */
-			if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
+			if (err_is_scarce(errno))
 				usleep(10000);
 			return;
 		}

@@ -41,8 +41,7 @@ bool push_is_split(struct source *src)
  */
 static void note_failure(struct split_finder *f, const struct err *why)
 {
-	bool is_ours = why->os == EIO || why->os == ESTALE || why->os == EMFILE || why->os == ENFILE ||
-		       why->os == ENOMEM;
+	bool is_ours = why->os == EIO || why->os == ESTALE || err_is_scarce(why->os);
 
 	if (is_ours && !f->failed.kind)
 		f->failed = *why;
