@@ -317,17 +317,21 @@ static void close_window(struct agent *a)
 /* One file at a time: there may be no parser yet. Those that were deleted cannot be opened any more. */
 static void read_file_again(struct agent *a)
 {
-	struct mapped_file *f;
+	struct mapped_file *f, *first = NULL;
 	uint32_t pid;
+	int fd = -1;
 
-	for (unsigned i = 0; i < AGAIN_TRIES && (f = files_next_unread(a->files)); i++) {
-		int fd = processes_open_file(a->processes, f, &pid);
-
-		if (fd < 0)
-			continue;
-		files_read_again(a->files, f, fd);
-		return;
+	/* Until it is the turn of the first one again: there may be fewer. */
+	for (unsigned i = 0; i < AGAIN_TRIES && fd < 0; i++) {
+		f = files_next_unread(a->files);
+		if (!f || f == first)
+			return;
+		if (!first)
+			first = f;
+		fd = processes_open_file(a->processes, f, &pid);
 	}
+	if (fd >= 0)
+		files_read_again(a->files, f, fd);
 }
 
 /* @closes: the window ends in this turn, which adds the time of sleeping threads itself. */

@@ -52,8 +52,8 @@ struct sender_stats {
 void sender_stats(struct sender *s, struct sender_stats *ret);
 
 /*
- * A refusal that somebody can mend while the agent runs: a token, a proxy's password, a URL, a server's name. What was sent is
- * good.
+ * A refusal that somebody can mend while the agent runs: a token, a proxy's password, a URL, a server's name. The body of
+ * the request is good.
  */
 bool agent_is_mendable(unsigned status);
 /* The headers of a request to a server: authorization, type. *ret_auth is on the heap. Returns their number. */
