@@ -90,7 +90,7 @@ async function askNew(what, path, asked) {
 		return await ask(path, asked, signal);
 	} catch (error) {
 		// If it was aborted, another request is under way, perhaps for the same.
-		if (known[what] === key && !signal.aborted)
+		if (!signal.aborted)
 			delete known[what];
 		throw error;
 	}
@@ -107,7 +107,7 @@ function loadTypes(from, to) {
 		known.types = key;
 		const signal = latest.types.next();
 		known.typesCome = ask("api/types", { from, to }, signal).then((answer) => { types = answer.types; }, (error) => {
-			if (known.types === key && !signal.aborted)
+			if (!signal.aborted)
 				delete known.types;
 			throw error;
 		});
@@ -270,7 +270,7 @@ async function showRows(tab) {
 	try {
 		answer = await view.load(asked, signal);
 	} catch (error) {
-		if (known.result === key && !signal.aborted)
+		if (!signal.aborted)
 			delete known.result;
 		throw error;
 	}
