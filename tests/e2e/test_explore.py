@@ -332,11 +332,17 @@ PENDING = """const real = window.fetch;
     };"""
 
 
-def test_names_are_polled_for_after_other_tabs_other_pages_and_failures(service, page):
+def explore_pending(page, service, before=""):
+    """Open the flame graph while addresses are being named. @before runs in the page when PENDING has."""
     visit(page, service, "?view=server")
     page.run(PENDING)
+    page.run(before)
     page.run("document.querySelector('[data-view=explore]').click()")
     page.wait_text(".pending", "5 addresses are being named")
+
+
+def test_names_are_polled_for_after_other_tabs_other_pages_and_failures(service, page):
+    explore_pending(page, service)
     polled = lambda: page.wait(lambda: page.run("return window.asked.splice(0).includes('flamegraph')"), "a poll")  # noqa: E731
     page.run("window.named = 'top'")
     page.click("#tab-table")
@@ -361,9 +367,7 @@ def test_names_are_polled_for_after_other_tabs_other_pages_and_failures(service,
 
 def test_a_poll_asks_for_rows_that_are_under_way(service, page):
     """It aborts the request for the same rows, and its own answer is shown."""
-    visit(page, service, "?view=server")
-    page.run(PENDING)
-    page.run("""const real = window.fetch;
+    explore_pending(page, service, before="""const real = window.fetch;
         let held = false;
         window.fetch = (url, how) => {
             if (held || !String(url).includes('api/top'))
@@ -371,17 +375,12 @@ def test_a_poll_asks_for_rows_that_are_under_way(service, page):
             held = true;
             return new Promise((_, fail) => how.signal.addEventListener('abort', () => fail(how.signal.reason)));
         };""")
-    page.run("document.querySelector('[data-view=explore]').click()")
-    page.wait_text(".pending", "5 addresses are being named")
     page.click("#tab-table")
     page.wait_text(".top-table", "parse")
 
 
 def test_polling_in_one_tab_keeps_no_frame_of_another_selection_in_the_other(service, page):
-    visit(page, service, "?view=server")
-    page.run(PENDING)
-    page.run("document.querySelector('[data-view=explore]').click()")
-    page.wait_text(".pending", "5 addresses are being named")
+    explore_pending(page, service)
     page.run("const later = window.setTimeout; window.setTimeout = (f, ms) => later(f, Math.min(ms, 300))")
     page.run("document.querySelector('#flame').focus()")
     page.press(DOWN, DOWN)
@@ -400,10 +399,7 @@ def test_polling_in_one_tab_keeps_no_frame_of_another_selection_in_the_other(ser
 
 
 def test_polling_keeps_the_selected_frame_and_the_focus(service, page):
-    visit(page, service, "?view=server")
-    page.run(PENDING)
-    page.run("document.querySelector('[data-view=explore]').click()")
-    page.wait_text(".pending", "5 addresses are being named")
+    explore_pending(page, service)
     page.run("const later = window.setTimeout; window.setTimeout = (f, ms) => later(f, Math.min(ms, 300))")
     polled = lambda what: page.wait(lambda: page.run("return window.asked.splice(0)").count(what), "a poll")  # noqa: E731
     page.run("document.querySelector('#flame').focus()")
