@@ -88,6 +88,10 @@ struct http_options {
 
 /* Load libmicrohttpd: before any other function here, those of replies too. May be called again. */
 int http_load(struct err *err);
+/*
+ * Requests come before it returns, so *ret is set before the first one, also if it fails then: it is to be stopped in the same
+ * way, with its requests.
+ */
 int http_start(const struct http_options *opts, struct http **ret, struct err *err);
 /* "http://127.0.0.1:8002", "unix:/path"; NULL-terminated. */
 const char *const *http_urls(const struct http *h);

@@ -125,14 +125,11 @@ static int start_shared(struct http_shared *s, const struct http_options *opts, 
 
 int http_start(const struct http_options *opts, struct http **ret, struct err *err)
 {
-	struct http *h = NEW(struct http);
+	struct http *h = *ret = NEW(struct http);
 
-	if (start_shared(&h->shared, opts, err) < 0 || start_http1(h, err) < 0 || start_http2(h, err) < 0) {
-		http_stop(h);
-		return -1;
-	}
-	*ret = h;
-	return 0;
+	return start_shared(&h->shared, opts, err) < 0 || start_http1(h, err) < 0 || start_http2(h, err) < 0
+		       ? -1
+		       : 0;
 }
 
 const char *const *http_urls(const struct http *h)

@@ -274,14 +274,15 @@ int server_start(const struct server_options *opts, struct server **ret, struct 
 		open_cache(s);
 	if (r == 0)
 		r = start_scrape(s, err);
-	/* Last: requests come from here on. */
-	if (r == 0)
+	if (r == 0) {
+		metrics_start(s);
+		/* Last: requests come from here on, before it returns. */
 		r = start_http(s, opts, err);
+	}
 	if (r < 0) {
 		server_stop(s, 0);
 		return -1;
 	}
-	metrics_start(s);
 	*ret = s;
 	return 0;
 }
@@ -310,10 +311,9 @@ void server_stop(struct server *s, int64_t grace_ms)
 {
 	if (!s)
 		return;
-	if (s->http) {
-		metrics_stop(s);
+	metrics_stop(s);
+	if (s->http)
 		http_quiesce(s->http);
-	}
 	scrape_stop(s->scrape);
 	/* Requests that wait for a table are answered "pending", so that clients ask the next process. */
 	tables_stop(s->opts.tables);

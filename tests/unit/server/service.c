@@ -5,7 +5,10 @@
 #include "fault_http.h"
 #include "sample.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include "stubs.h"
 
 static void health_and_readiness_are_answered(void **state)
@@ -361,6 +364,112 @@ static void a_port_in_use_is_reported(void **state)
 	assert_fails(server_start(&opts, &s, &err), ERR_IO, "Address already in use");
 }
 
+/* ---- requests that come while the server starts ---- */
+
+#define N_LISTEN 31u
+
+/* A client of its first socket, for as long as the others are opened. */
+struct early {
+	struct str listen[N_LISTEN];
+	char where[TEST_PATH_SIZE];
+	pthread_t thread;
+	atomic_bool ended;
+	_Atomic unsigned n_whole, n_other;
+};
+
+static bool ask_early(const struct early *e, const char *path, struct buf *ret)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	AUTO(mem_freep)
+	char *ask = mem_printf("GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", path);
+	AUTO(fd_close) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	ssize_t n = 1;
+
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s", e->where + strlen("unix:"));
+	if (connect(fd, (struct sockaddr *)&at, sizeof(at)) < 0)
+		return false;
+	(void)send(fd, ask, strlen(ask), MSG_NOSIGNAL);
+	while (n > 0) {
+		uint8_t *p = buf_reserve(ret, KIB(4));
+
+		n = recv(fd, p, KIB(4), 0);
+		ret->size += n > 0 ? (size_t)n : 0;
+	}
+	return true;
+}
+
+static void *early_run(void *arg)
+{
+	struct early *e = arg;
+
+	while (!atomic_load(&e->ended)) {
+		AUTO(buf_done) struct buf status = { 0 }, figures = { 0 };
+
+		if (!ask_early(e, "/api/status", &status) || !ask_early(e, "/metrics", &figures)) {
+			sched_yield();
+			continue;
+		}
+		if (strstr(buf_cstr(&status), "\"connections\":") &&
+		    strstr(buf_cstr(&figures), "\nlode_http_connections "))
+			atomic_fetch_add(&e->n_whole, 1);
+		else
+			atomic_fetch_add(&e->n_other, 1);
+	}
+	return NULL;
+}
+
+static void early_start(struct early *e)
+{
+	memset(e, 0, sizeof(*e));
+	snprintf(e->where, sizeof(e->where), "unix:%.*s/early.sock", (int)sizeof(sample.dir) - 20,
+		 sample.dir);
+	e->listen[0] = str_of(e->where);
+	for (unsigned i = 1; i < N_LISTEN; i++)
+		e->listen[i] = STR("127.0.0.1:0");
+	assert_int_equal(pthread_create(&e->thread, NULL, early_run, e), 0);
+}
+
+static void early_end(struct early *e)
+{
+	atomic_store(&e->ended, true);
+	pthread_join(e->thread, NULL);
+}
+
+static void requests_that_come_while_it_starts_are_answered(void **state)
+{
+	struct server_options opts = { .resolver = sample.mem, .n_listen = N_LISTEN, .http_threads = 4 };
+	struct early e;
+	struct server *s;
+	struct err err;
+
+	early_start(&e);
+	opts.listen = e.listen;
+	assert_done(server_start(&opts, &s, &err));
+	while (!atomic_load(&e.n_whole) && !atomic_load(&e.n_other))
+		usleep(1000);
+	early_end(&e);
+	assert_int_equal(atomic_load(&e.n_other), 0);
+	server_stop(s, 2000);
+}
+
+static void requests_may_come_before_a_start_fails(void **state)
+{
+	struct server_options opts = {
+		.resolver = sample.mem, .n_listen = N_LISTEN, .n_listen_grpc = 1, .http_threads = 4
+	};
+	struct str in_use = str_of(sample.url + strlen("http://"));
+	struct server *s;
+	struct err err;
+	struct early e;
+
+	early_start(&e);
+	opts.listen = e.listen;
+	opts.listen_grpc = &in_use;
+	for (unsigned i = 0; i < 20; i++)
+		assert_fails(server_start(&opts, &s, &err), ERR_IO, "Address already in use");
+	early_end(&e);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -379,6 +488,8 @@ int main(void)
 		sample_test(a_request_that_never_ends_is_closed, sample_setup_impatient),
 		sample_test(urls_name_the_listening_sockets, sample_setup),
 		sample_test(a_port_in_use_is_reported, sample_setup),
+		sample_test(requests_that_come_while_it_starts_are_answered, sample_setup),
+		sample_test(requests_may_come_before_a_start_fails, sample_setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
