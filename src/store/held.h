@@ -26,8 +26,14 @@ struct held_file {
 
 /* The folder of the store at @url below @local; freed by the caller. */
 char *held_folder(const char *local, const char *url);
-/* Only one process adds and puts: the one with the lock. ERR_BUSY. */
+/* Only one process adds and puts: the one with the lock. ERR_BUSY. A new folder gets an identity. */
 int held_folder_lock(const char *dir, int *ret_fd, struct err *err);
+/*
+ * A random number, as text, in the file "lock": it tells a folder whose pushes were put from one that was made anew after a
+ * loss. False: it has none, since an earlier version made it.
+ */
+bool held_folder_identity(const char *dir, struct buf *ret);
+int held_folder_identity_copy(const struct buf *identity, const char *to_dir, struct err *err);
 /* The records in the folder, in order; one that has two is there twice, the last one refused. Empty if there is no folder. */
 int held_files_list(const char *dir, struct held_file **ret, size_t *ret_n, struct err *err);
 /* Remove what belongs to none of these records: of a push that was not acknowledged, or one that was put. */

@@ -29,6 +29,19 @@ static int copy_held_files(const char *dir, const struct held_file *files, size_
 	return 0;
 }
 
+/* The pushes of another folder may be nowhere else: they count as put only if their own folder lacks them. */
+static int check_identity(const char *to, const struct buf *identity, struct err *err)
+{
+	AUTO(buf_done) struct buf former = { 0 };
+
+	return !held_folder_identity(to, &former) || str_eq(buf_str(&former), buf_str(identity))
+		       ? 0
+		       : err_set(err, ERR_INVALID,
+				 "%s has pushes of another data directory, or of one that was made anew; "
+				 "restore them, or move the copy away",
+				 to);
+}
+
 int store_held_copy(const char *local, const char *url, const char *to_local, bool (*stop)(void),
 		    uint64_t *ret_n, struct err *err)
 {
@@ -36,6 +49,8 @@ int store_held_copy(const char *local, const char *url, const char *to_local, bo
 	AUTO(mem_freep) char *to = held_folder(to_local, url);
 	AUTO(folder_temp_done) struct folder_temp t = { 0 };
 	AUTO(mem_freep) struct held_file *files = NULL;
+	AUTO(buf_done) struct buf identity = { 0 };
+	bool has_identity = held_folder_identity(dir, &identity);
 	size_t n;
 
 	*ret_n = 0;
@@ -46,12 +61,15 @@ int store_held_copy(const char *local, const char *url, const char *to_local, bo
 		return -1;
 	if (!n && access(to_local, F_OK) < 0)
 		return 0;
+	if (check_identity(to, &identity, err) < 0)
+		return -1;
 	if (dir_make(to_local, 0700, err) < 0 || folder_temp_make(to, 0700, &t, err) < 0)
 		return -1;
 	/* Those of an earlier copy were put. */
 	if (!n)
 		return folder_remove(to, err);
-	if (copy_held_files(dir, files, n, t.path, stop, ret_n, err) < 0)
+	if (copy_held_files(dir, files, n, t.path, stop, ret_n, err) < 0 ||
+	    (has_identity && held_folder_identity_copy(&identity, t.path, err) < 0))
 		return -1;
 	return folder_temp_commit(&t, err);
 }

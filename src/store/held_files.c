@@ -11,11 +11,14 @@
 #include <stdlib.h>
 #include <sys/file.h>
 #include <unistd.h>
+#include "store/bucket.h"
 
 #define NUMBER_SIZE    16
+#define IDENTITY_SIZE  17 /* 16 hexadecimal digits, and a newline */
 #define COPY_PIECE     KIB(256)
 #define CONTENT_ENDING "content"
 #define FOLDER_NAME    "held-%016llx"
+#define LOCK_NAME      "lock"
 
 static const char *const endings[HELD_N_STATES] = { "owned", "better", "refused" };
 
@@ -49,9 +52,28 @@ char *held_folder(const char *local, const char *url)
 	return mem_printf("%s/" FOLDER_NAME, local, (unsigned long long)hash64(u.p, u.size, 0));
 }
 
+bool held_folder_identity(const char *dir, struct buf *ret)
+{
+	AUTO(mem_freep) char *path = mem_printf("%s/" LOCK_NAME, dir);
+
+	return file_read(path, IDENTITY_SIZE, ret, NULL) == 0 && ret->size == IDENTITY_SIZE;
+}
+
+/* If it fails, on a full disk, the next start tries again: the pushes in the folder must be served and put. */
+static void identity_make(int fd)
+{
+	AUTO(buf_done) struct buf line = { 0 };
+	struct stat st;
+
+	buf_printf(&line, "%016llx\n", (unsigned long long)random_id());
+	if (fstat(fd, &st) == 0 && st.st_size < IDENTITY_SIZE &&
+	    fd_pwrite(fd, line.p, line.size, 0, NULL) == 0)
+		(void)fsync(fd);
+}
+
 int held_folder_lock(const char *dir, int *ret_fd, struct err *err)
 {
-	AUTO(mem_freep) char *path = mem_printf("%s/lock", dir);
+	AUTO(mem_freep) char *path = mem_printf("%s/" LOCK_NAME, dir);
 	AUTO(fd_close) int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
 
 	if (fd < 0)
@@ -60,6 +82,7 @@ int held_folder_lock(const char *dir, int *ret_fd, struct err *err)
 		return errno == EWOULDBLOCK
 			       ? err_set(err, ERR_BUSY, "%s: another process holds pushes there", dir)
 			       : err_os(err, errno, "%s: lock", path);
+	identity_make(fd);
 	*ret_fd = TAKE_FD(fd);
 	return 0;
 }
@@ -247,6 +270,13 @@ static int content_copy(const char *dir, uint64_t number, const char *to_dir, st
 		if (fd_pread(in, p, COPY_PIECE, off, &got, err) < 0 || fd_write(out, p, got, err) < 0)
 			return err_in(err, "%s", to);
 	return fsync(out) < 0 ? err_os(err, errno, "%s: sync", to) : 0;
+}
+
+int held_folder_identity_copy(const struct buf *identity, const char *to_dir, struct err *err)
+{
+	AUTO(mem_freep) char *path = mem_printf("%s/" LOCK_NAME, to_dir);
+
+	return file_write_durable(path, identity->p, identity->size, 0600, err);
 }
 
 int held_file_copy(const char *dir, const struct held_file *f, const char *to_dir, bool *ret_refused,

@@ -413,9 +413,10 @@ typedef int store_held_fn(void *arg, const struct store_held *h);
 int store_held_list(const char *local, const char *url, store_held_fn *fn, void *arg, struct err *err);
 /*
  * Copy those that are held at this moment into the folder @to_local, also while another process adds and puts them, so that it
- * has the place of @local after a restore. What it had before is replaced at the end as a whole. @stop: true ends it with
- * ERR_CANCELLED. *ret_n: those that wait; one that was put meanwhile is not among them. A push that is put again after a
- * restore is judged by the rules of every push.
+ * has the place of @local after a restore. What it had before is replaced at the end as a whole, but for pushes of another
+ * folder than this one: those were not put, as far as is known (ERR_INVALID). @stop: true ends it with ERR_CANCELLED. *ret_n:
+ * those that wait; one that was put meanwhile is not among them. A push that is put again after a restore is judged by the
+ * rules of every push.
  */
 int store_held_copy(const char *local, const char *url, const char *to_local, bool (*stop)(void),
 		    uint64_t *ret_n, struct err *err);

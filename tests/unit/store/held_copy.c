@@ -127,6 +127,61 @@ static void without_their_folder_the_former_copy_stays(void **state)
 	assert_text(f, 1, "owned", "record one");
 }
 
+static void open_folder(const char *folder)
+{
+	struct err err = { 0 };
+	int fd;
+
+	assert_done(dir_make(folder, 0755, &err));
+	assert_done(held_folder_lock(folder, &fd, &err));
+	close(fd);
+}
+
+/* The data directory was lost, and the service made it anew: the copy has the only ones that are left. */
+static void pushes_of_a_folder_that_was_lost_stay(void **state)
+{
+	struct held_fixture *f = *state;
+	struct err err = { 0 };
+	uint64_t n;
+
+	open_folder(f->from);
+	put_text(f, 1, "content", "one");
+	put_text(f, 1, "owned", "record one");
+	assert_done(store_held_copy(f->local, URL, f->to_local, NULL, &n, &err));
+	test_dir_remove(f->local);
+	open_folder(f->from);
+	assert_fails(store_held_copy(f->local, URL, f->to_local, NULL, &n, &err), ERR_INVALID,
+		     "has pushes of another data directory");
+	put_text(f, 1, "content", "another");
+	put_text(f, 1, "owned", "another record");
+	assert_fails(store_held_copy(f->local, URL, f->to_local, NULL, &n, &err), ERR_INVALID,
+		     "has pushes of another data directory");
+	assert_text(f, 1, "content", "one");
+	assert_text(f, 1, "owned", "record one");
+}
+
+static void a_restored_folder_is_the_one_that_was_copied(void **state)
+{
+	struct held_fixture *f = *state;
+	AUTO(mem_freep) char *record = file_of(f->from, 1, "owned");
+	struct err err = { 0 };
+	uint64_t n;
+
+	open_folder(f->from);
+	put_text(f, 1, "content", "one");
+	put_text(f, 1, "owned", "record one");
+	assert_done(store_held_copy(f->local, URL, f->to_local, NULL, &n, &err));
+	test_dir_remove(f->from);
+	assert_int_equal(rename(f->to, f->from), 0);
+	open_folder(f->from);
+	assert_done(store_held_copy(f->local, URL, f->to_local, NULL, &n, &err));
+	assert_int_equal(n, 1);
+	assert_text(f, 1, "owned", "record one");
+	unlink(record);
+	assert_done(store_held_copy(f->local, URL, f->to_local, NULL, &n, &err));
+	assert_int_not_equal(access(f->to, F_OK), 0);
+}
+
 static void without_any_no_folder_is_made(void **state)
 {
 	struct held_fixture *f = *state;
@@ -187,6 +242,8 @@ int main(void)
 		T(all_that_were_acknowledged_are_copied),
 		T(those_that_were_put_leave_the_next_copy),
 		T(without_their_folder_the_former_copy_stays),
+		T(pushes_of_a_folder_that_was_lost_stay),
+		T(a_restored_folder_is_the_one_that_was_copied),
 		T(without_any_no_folder_is_made),
 		T(one_that_is_put_or_refused_meanwhile),
 		T(a_copy_that_is_stopped_leaves_the_former_one),
