@@ -73,9 +73,10 @@ def test_a_damaged_profile_store_is_never_the_senders_fault(serve, tmp_path):
     send(s, profile(0), service="a")
     with sqlite3.connect(tmp_path / "data" / "profiles" / "profiles.db") as db:
         db.execute("ALTER TABLE profile RENAME TO elsewhere")
-    got, body, _ = call(s, "POST", "/profiles?service=a", profile(1))
-    # The database is made anew; rows that no table leads to are among those that are found.
-    assert got == 200, body
+    # The database is made anew; rows that no table leads to are among those that are found. A reader that has its WAL delays that.
+    got = []
+    s.wait(lambda: got.append(call(s, "POST", "/profiles?service=a", profile(1))[0]) or got[-1] == 200, "the store to be made anew")
+    assert set(got) <= {200, 500, 503}, got
     assert totals(s) == (8, 2)
     assert "made anew in use" in s.log_path.read_text()
 
