@@ -146,6 +146,8 @@ def test_a_file_is_known_by_each_identity(server, tmp_path):
     assert known({"gnuBuildId": facts["build_id"], "goBuildId": text}) == "no file with symbols is here"
     assert known({"goBuildId": text}) == known({"otelFileId": "ab" * 16}) == known({})
     assert upload(s, facts["build_id"], (tmp_path / "both").read_bytes()) == (200, "stored\n")
+    # It counts as under way until its connection has had the reply.
+    s.wait(lambda: known(identities[0]) != IN_PROGRESS, "the end of the upload")
     for file in identities:
         assert known(file) == "a file with symbols is here already", file
     assert known({"gnuBuildId": "ab" * 20, "goBuildId": "redacted", "otelFileId": "xyz"}) == "no file with symbols is here"
